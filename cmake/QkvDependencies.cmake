@@ -21,6 +21,14 @@ endfunction()
 
 # Debian's dnnl-config.cmake requires OpenCL's headers, which are not needed; the others have no package.
 qkv_import(dnnl dnnl.hpp dnnl)
+file(GLOB QKV_dnnl_version ${QKV_dnnl_INCLUDE}/oneapi/dnnl/dnnl_version.h)
+if(QKV_dnnl_version)
+  file(STRINGS ${QKV_dnnl_version} QKV_dnnl_version REGEX "define DNNL_VERSION_MAJOR ")
+  if(NOT QKV_dnnl_version MATCHES "MAJOR +2$")
+    message(FATAL_ERROR "qkv needs oneDNN 2.x (Debian 12: libdnnl-dev), whose API 3.x changed; found in "
+                        "${QKV_dnnl_INCLUDE}: ${QKV_dnnl_version}")
+  endif()
+endif()
 qkv_import(utf8proc utf8proc.h utf8proc)
 qkv_import(pcre2 pcre2.h pcre2-8)
 qkv_import(jpeg jpeglib.h jpeg)

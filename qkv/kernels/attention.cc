@@ -101,8 +101,7 @@ void attention_forward(const AttentionTensors& a, AttentionResultTensors r) {
   const AttentionShape shape = shape_of(a);
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(shape.d_k + shape.d_v));
   count_elements(query_elements(shape) + key_elements(shape));
-  backend_for("attention_forward", a, r.output, r.log_sum_exp, r.weights, r.scores, r.entropy, r.top_weights,
-              r.top_keys)
+  backend_for("attention_forward", a, r.output, r.log_sum_exp, r.weights, r.scores, r.top_weights, r.top_keys)
       .attention_forward(shape, input_of(a),
                          {.output = address(r.output),
                           .output_stride = r.output.row_stride(),
@@ -110,7 +109,6 @@ void attention_forward(const AttentionTensors& a, AttentionResultTensors r) {
                           .capture = {.offsets = r.weight_offsets.empty() ? nullptr : r.weight_offsets.data(),
                                       .weights = address(r.weights),
                                       .scores = address(r.scores),
-                                      .entropy = address(r.entropy),
                                       .top = r.top_weights.defined() ? r.top_weights.cols() : 0,
                                       .top_weights = address(r.top_weights),
                                       .top_keys = address<int32_t>(r.top_keys)}});

@@ -36,7 +36,7 @@ struct AttentionResultTensors {
   Tensor output = {};       // [query tokens, heads * d_v]
   Tensor log_sum_exp = {};  // [heads, query tokens]
   std::span<const int64_t> weight_offsets = {};
-  Tensor weights = {}, scores = {}, entropy = {}, top_weights = {}, top_keys = {};
+  Tensor weights = {}, scores = {}, top_weights = {}, top_keys = {};
 };
 
 void attention_forward(const AttentionTensors& arguments, AttentionResultTensors results);

@@ -73,9 +73,7 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
                                                    {"heads", options.heads},
                                                    {"key_heads", options.key_heads},
                                                    {"d_k", options.d_k},
-                                                   {"d_v", options.d_v},
-                                                   {"key_features", options.key_features},
-                                                   {"value_features", options.value_features}};
+                                                   {"d_v", options.d_v}};
   for (const auto& [name, size] : sizes) {
     if (size < 0 || size > kMaxSize) {
       throw UsageError(
@@ -104,8 +102,6 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   if (!options.scale) options.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
   if (options.window < 0)
     throw UsageError(concat("attention: window: expected 0 (all positions) or more, found ", options.window));
-  fill(options.key_features, options.d_model);
-  fill(options.value_features, options.d_model);
   return options;
 }
 
@@ -113,8 +109,8 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     : options_(completed(options)),
       alibi_slopes_(options.positions.kind == PositionKind::alibi ? alibi_slopes(options.heads) : Tensor()),
       q_weight_(weight(options_.heads * options_.d_k, options_.d_model)),
-      k_weight_(weight(options_.key_heads * options_.d_k, options_.key_features)),
-      v_weight_(weight(options_.key_heads * options_.d_v, options_.value_features)),
+      k_weight_(weight(options_.key_heads * options_.d_k, options_.d_model)),
+      v_weight_(weight(options_.key_heads * options_.d_v, options_.d_model)),
       out_weight_(weight(options_.d_model, options_.heads * options_.d_v)),
       q_bias_(bias(options_.bias, options_.heads * options_.d_k)),
       k_bias_(bias(options_.bias, options_.key_heads * options_.d_k)),
@@ -188,11 +184,7 @@ Variable MultiheadAttention::attend(const Variable& query, const Variable& key, 
                                                       .key_heads = options_.key_heads,
                                                       .return_weights = static_cast<bool>(context.observer)});
   if (context.observer) context.observer(NameScope::current(), result.weights);
-  return project_output(result.output, context.weight_layout());
-}
-
-Variable MultiheadAttention::project_output(const Variable& heads, WeightLayout layout) const {
-  return options_.output_projection ? linear(heads, out_, layout) : heads;
+  return linear(result.output, out_, context.weight_layout());
 }
 
 Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, KeyValueCache& cache,
@@ -228,7 +220,7 @@ Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, Ke
                            .key_offsets = cached,
                            .key_heads = options_.key_heads});
   cache.forget();
-  return project_output(result.output, WeightLayout::in_place).value();
+  return linear(result.output, out_, WeightLayout::in_place).value();
 }
 
 Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
@@ -250,7 +242,7 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
   const CachedOptions more{.alibi_slopes = alibi_slopes_, .relative_bias = relative_bias};
   const Tensor attended = cached_attention(heads.query.value(), rows, options_, more);
   cache.forget();
-  return project_output(attended, WeightLayout::in_place).value();
+  return linear(attended, out_, WeightLayout::in_place).value();
 }
 
 MemoryKeyValues MultiheadAttention::encode_memory(const Tensor& memory, const Offsets& offsets,
@@ -278,7 +270,7 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
   }
   const Tensor query = linear(x, q_).value();
   if (weights == nullptr) {
-    return project_output(cached_attention(query, rows, options_), WeightLayout::in_place).value();
+    return linear(cached_attention(query, rows, options_), out_, WeightLayout::in_place).value();
   }
 
   // [heads, keys] of each row, concatenated.
@@ -302,7 +294,7 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
     for (float& weight : mean) weight /= static_cast<float>(options_.heads);
     of_row += options_.heads * length;
   }
-  return project_output(output, WeightLayout::in_place).value();
+  return linear(output, out_, WeightLayout::in_place).value();
 }
 
 void MultiheadAttention::visit(const ParameterVisitor& visitor) const {
@@ -313,7 +305,7 @@ void MultiheadAttention::visit(const ParameterVisitor& visitor) const {
   both("q_proj", q_weight_, q_bias_);
   both("k_proj", k_weight_, k_bias_);
   both("v_proj", v_weight_, v_bias_);
-  if (options_.output_projection) both("out_proj", out_weight_, out_bias_);
+  both("out_proj", out_weight_, out_bias_);
 }
 
 }  // namespace qkv::nn

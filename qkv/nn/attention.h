@@ -16,18 +16,15 @@ namespace qkv::nn {
 struct MultiheadAttentionOptions {
   int64_t d_model = 0;
   int64_t heads = 1;
-  int64_t key_heads = 0;       // heads of keys and values, a divisor of heads; 0: same as heads
-  int64_t d_k = 0;             // per head; 0: d_model / heads
-  int64_t d_v = 0;             // per head; 0: d_model / heads
-  int64_t key_features = 0;    // width of the rows that are projected to keys; 0: d_model
-  int64_t value_features = 0;  // width of the rows that are projected to values; 0: d_model
+  int64_t key_heads = 0;  // heads of keys and values, a divisor of heads; 0: same as heads
+  int64_t d_k = 0;        // per head; 0: d_model / heads
+  int64_t d_v = 0;        // per head; 0: d_model / heads
   bool bias = true;
   // Self-attention only: rotary positions rotate queries and keys, ALiBi biases scores. Relative biases are
   // passed with each run, because the layers of a stack share them (RelativePositions).
   PositionOptions positions = {};
   std::optional<float> scale = {};  // factor of the scores; nothing: 1 / sqrt(d_k)
   float softcap = 0;                // of the scaled scores (AttentionOptions::softcap); 0: off
-  bool output_projection = true;    // if false, the output is [tokens, heads * d_v]
   // Causal self-attention only: sliding window, the number of positions that a query attends to, its own
   // included; 0: all (Beltagy et al. 2020, section 3.1).
   int64_t window = 0;
@@ -56,8 +53,8 @@ class MultiheadAttention {
   // Self-attention: x [tokens, d_model] -> [tokens, d_model].
   Variable self(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
                 ForwardContext& context) const;
-  // Cross attention: queries from x [tokens, d_model], keys and values from other rows: keys [memory tokens,
-  // key_features], values [memory tokens, value_features]. Sequence i attends to sequence i.
+  // Cross attention: queries from x [tokens, d_model], keys and values from other rows, both [memory tokens,
+  // d_model]. Sequence i attends to sequence i.
   Variable cross(const Variable& x, const Offsets& offsets, const Variable& keys, const Variable& values,
                  const Offsets& memory_offsets, const AttentionMask& mask, ForwardContext& context) const;
 
@@ -90,7 +87,6 @@ class MultiheadAttention {
   Variable attend(const Variable& query, const Variable& key, const Variable& value,
                   const Offsets& query_offsets, const Offsets& key_offsets, const AttentionMask& mask,
                   ForwardContext& context, const Tensor& alibi_slopes = {}) const;
-  Variable project_output(const Variable& heads, WeightLayout layout) const;
 
   MultiheadAttentionOptions options_;
   Tensor alibi_slopes_;  // undefined without ALiBi

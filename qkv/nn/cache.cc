@@ -37,7 +37,7 @@ std::byte* row_address(Tensor& block, int64_t row) {
 
 // Removes the elements of sequences without rows.
 template <class T>
-void keep_those_with_rows(std::vector<T>& sequences, const Offsets& hypothesis_offsets) {
+void retain_active(std::vector<T>& sequences, const Offsets& hypothesis_offsets) {
   size_t kept = 0;
   for (size_t s = 0; s < sequences.size(); ++s) {
     if (hypothesis_offsets.length(static_cast<int64_t>(s)) == 0) continue;
@@ -47,14 +47,15 @@ void keep_those_with_rows(std::vector<T>& sequences, const Offsets& hypothesis_o
   sequences.erase(sequences.begin() + static_cast<std::ptrdiff_t>(kept), sequences.end());
 }
 
+// Reserves memory for `more` further elements.
 template <class T>
-void reserve_behind(std::vector<T>& all, int64_t more) {
+void reserve_tail(std::vector<T>& all, int64_t more) {
   const size_t needed = all.size() + static_cast<size_t>(more);
   if (needed > all.capacity()) all.reserve(std::max(needed, 2 * all.capacity()));
 }
 
 template <class T>
-void move_behind(std::vector<T>& all, std::vector<T>& others) {
+void append_moved(std::vector<T>& all, std::vector<T>& others) {
   all.insert(all.end(), std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
 }
 
@@ -203,8 +204,8 @@ void KeyValueCache::require_joinable(const KeyValueCache& others) const {
 }
 
 void KeyValueCache::reserve(int64_t sequences, int64_t rows) {
-  reserve_behind(sequences_, sequences);
-  reserve_behind(entries_, rows);
+  reserve_tail(sequences_, sequences);
+  reserve_tail(entries_, rows);
 }
 
 void KeyValueCache::join(KeyValueCache others) {
@@ -215,8 +216,8 @@ void KeyValueCache::join(KeyValueCache others) {
     value_width_ = others.value_width_;
     device_ = others.device_;
   }
-  move_behind(sequences_, others.sequences_);
-  move_behind(entries_, others.entries_);
+  append_moved(sequences_, others.sequences_);
+  append_moved(entries_, others.entries_);
 }
 
 std::vector<KeyValueCache> KeyValueCache::split() {
@@ -265,7 +266,7 @@ void KeyValueCache::reorder(std::span<const int32_t> parents, const Offsets& hyp
   entries_ = std::move(reordered);
   for (size_t s = 0; s < sequences_.size(); ++s)
     sequences_[s].rows = hypothesis_offsets.length(static_cast<int64_t>(s));
-  keep_those_with_rows(sequences_, hypothesis_offsets);
+  retain_active(sequences_, hypothesis_offsets);
 }
 
 bool KeyValueCache::can_share(int64_t positions) const {
@@ -358,19 +359,19 @@ void MemoryKeyValues::require_joinable(const MemoryKeyValues& others) const {
                           name_of(others.dtype_), " and width ", others.width_));
 }
 
-void MemoryKeyValues::reserve(int64_t sentences) { reserve_behind(sentences_, sentences); }
+void MemoryKeyValues::reserve(int64_t sentences) { reserve_tail(sentences_, sentences); }
 
 void MemoryKeyValues::join(MemoryKeyValues others) {
   require_joinable(others);
   if (others.sentences_.empty()) return;
   dtype_ = others.dtype_;
   width_ = others.width_;
-  move_behind(sentences_, others.sentences_);
+  append_moved(sentences_, others.sentences_);
 }
 
 void MemoryKeyValues::keep(const Offsets& hypothesis_offsets) {
   require_sequences(sentences_.size(), hypothesis_offsets);
-  keep_those_with_rows(sentences_, hypothesis_offsets);
+  retain_active(sentences_, hypothesis_offsets);
 }
 
 }  // namespace qkv::nn

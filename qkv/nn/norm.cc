@@ -18,10 +18,10 @@ Variable Norm::operator()(const Variable& x) const {
 
 Variable Norm::add_norm(const Variable& x, const Variable& sublayer, const Dropout& dropout) const {
   if (kind_ == NormKind::rms) {
-    return residual_rms_norm(x, sublayer, dropout, weight_.variable, epsilon_, Afterwards::used_up);
+    return residual_rms_norm(x, sublayer, dropout, weight_.variable, epsilon_, Reuse::in_place);
   }
   return residual_layer_norm(x, sublayer, dropout, weight_.variable, bias_.variable, epsilon_,
-                             Afterwards::used_up);
+                             Reuse::in_place);
 }
 
 Variable Residual::maybe_dropped(const Variable& sublayer, const Offsets& offsets,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "qkv/kernels/norm_kind.h"
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/ops/norm.h"
@@ -7,10 +8,7 @@
 
 namespace qkv::nn {
 
-enum class NormKind {
-  layer,  // (x - mean) / sqrt(var + epsilon) * weight + bias over the features (Ba et al. 2016)
-  rms,    // x / sqrt(mean(x^2) + epsilon) * weight (Zhang and Sennrich 2019)
-};
+using kernels::NormKind;
 
 struct NormOptions {
   int64_t features = 0;

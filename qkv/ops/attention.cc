@@ -75,9 +75,6 @@ struct CapturedWeights {
 CapturedWeights captured(const AttentionOptions& options, int64_t heads, const Offsets& query_offsets,
                          const Offsets& key_offsets, Device device, AttentionResult& result) {
   const int64_t tokens = query_offsets.tokens();
-  if (options.return_entropy) {
-    result.entropy = Tensor::empty({heads, tokens}, DType::f32, device);
-  }
   if (options.return_top < 0) {
     throw UsageError(concat(kName, ": return_top must not be negative, found ", options.return_top));
   }
@@ -87,33 +84,14 @@ CapturedWeights captured(const AttentionOptions& options, int64_t heads, const O
   }
   if (!options.return_weights && !options.return_scores) return {};
 
-  std::vector<int64_t> chosen = options.weight_heads;
-  for (int64_t h = 0; options.weight_heads.empty() && h < heads; ++h) chosen.push_back(h);
-  const auto check = [&](const char* what, int64_t number, int64_t limit) {
-    if (number < 0 || number >= limit) {
-      throw UsageError(concat(kName, ": ", what, " ", number, " is not one of ", limit));
-    }
-  };
-  for (const int64_t h : chosen) check("weight_heads", h, heads);
-  for (const int64_t i : options.weight_queries) check("weight_queries", i, query_offsets.max_length());
-
-  std::vector<int64_t> offsets(static_cast<size_t>(heads * tokens), -1);
+  std::vector<int64_t> offsets(static_cast<size_t>(heads * tokens));
+  std::vector<int64_t> begins;  // of each sequence's weights
   int64_t total = 0;
-  // Of each sequence: offset of its weights, number of rows.
-  std::vector<std::pair<int64_t, int64_t>> extents;
   for (int64_t s = 0; s < query_offsets.sequences(); ++s) {
-    std::vector<int64_t> rows;
-    for (const int64_t i : options.weight_queries) {
-      if (i < query_offsets.length(s)) rows.push_back(i);
-    }
-    for (int64_t i = 0; options.weight_queries.empty() && i < query_offsets.length(s); ++i) rows.push_back(i);
-    extents.emplace_back(total, static_cast<int64_t>(rows.size()));
-    for (const int64_t h : chosen) {
-      for (const int64_t i : rows) {
-        int64_t& offset = offsets[static_cast<size_t>(h * tokens + query_offsets.begin(s) + i)];
-        if (offset >= 0)
-          throw UsageError(concat(kName, ": weights of head ", h, ", query ", i, " requested twice"));
-        offset = total;
+    begins.push_back(total);
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t row = query_offsets.begin(s); row < query_offsets.end(s); ++row) {
+        offsets[static_cast<size_t>(h * tokens + row)] = total;
         total += key_offsets.length(s);
       }
     }
@@ -121,9 +99,8 @@ CapturedWeights captured(const AttentionOptions& options, int64_t heads, const O
   const auto views = [&](std::vector<Tensor>& of_sequences) {
     Tensor all = Tensor::empty({total}, DType::f32, device);
     for (int64_t s = 0; s < query_offsets.sequences(); ++s) {
-      const auto [first, rows] = extents[static_cast<size_t>(s)];
-      const Shape shape{static_cast<int64_t>(chosen.size()), rows, key_offsets.length(s)};
-      of_sequences.push_back(all.slice_rows(first, shape.numel()).reshape(shape));
+      const Shape shape{heads, query_offsets.length(s), key_offsets.length(s)};
+      of_sequences.push_back(all.slice_rows(begins[static_cast<size_t>(s)], shape.numel()).reshape(shape));
     }
     return all;
   };
@@ -215,7 +192,6 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
                                          .weight_offsets = capture.offsets,
                                          .weights = capture.weights,
                                          .scores = capture.scores,
-                                         .entropy = result.entropy,
                                          .top_weights = result.top_weights,
                                          .top_keys = result.top_keys});
   if (!records) {

@@ -51,10 +51,6 @@ struct AttentionOptions {
   int64_t key_heads = 0;
   bool return_weights = false;
   bool return_scores = false;
-  // Restricts the returned weights and scores to these heads and queries, in this order. Queries are indices
-  // within their sequence; indices beyond a sequence's length are skipped. Empty: all.
-  std::vector<int64_t> weight_heads = {}, weight_queries = {};
-  bool return_entropy = false;
   // The number of largest weights per row to return; 0: none.
   int64_t return_top = 0;
 };
@@ -65,8 +61,6 @@ struct AttentionResult {
   std::vector<Tensor> weights;
   // If requested, likewise: the softmax input, biases included; -infinity for masked keys.
   std::vector<Tensor> scores;
-  // [heads, query tokens]: entropy of each row's weights, -sum_j p_j log(p_j), in nats.
-  Tensor entropy;
   // [heads, query tokens, return_top], f32 and i32: each row's largest weights in descending order (ties by
   // earlier key), and their keys, as indices within the sequence. Missing entries are 0 and -1.
   Tensor top_weights, top_keys;

@@ -36,7 +36,7 @@ void require_features(const char* operation, const Variable& x, const char* what
 // The norm of x, or of x + dropout(residual) if `residual` is defined. rms has no bias.
 Variable norm(const char* operation, NormKind kind, const Variable& x, const Variable& residual,
               const Dropout& dropout, const Variable& weight, const Variable& bias, float epsilon,
-              Afterwards residual_afterwards) {
+              Reuse residual_reuse) {
   const ProfileScope profile(operation);
   require_features(operation, x, "weight", weight);
   if (kind == NormKind::layer) require_features(operation, x, "bias", bias);
@@ -49,7 +49,7 @@ Variable norm(const char* operation, NormKind kind, const Variable& x, const Var
   // Needed only for the backward pass.
   Tensor sum;
   if (residual.defined() && records) {
-    const bool in_place = residual_afterwards == Afterwards::used_up && !(residual == x);
+    const bool in_place = residual_reuse == Reuse::in_place && !(residual == x);
     sum = in_place ? residual.value() : empty_like(x.value());
   }
   Tensor mean = Tensor::empty({rows}, DType::f32, device), rstd = empty_like(mean);
@@ -84,24 +84,23 @@ Variable norm(const char* operation, NormKind kind, const Variable& x, const Var
 }  // namespace
 
 Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, float epsilon) {
-  return norm("layer_norm", NormKind::layer, x, {}, {}, weight, bias, epsilon, Afterwards::kept);
+  return norm("layer_norm", NormKind::layer, x, {}, {}, weight, bias, epsilon, Reuse::none);
 }
 
 Variable residual_layer_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
                              const Variable& weight, const Variable& bias, float epsilon,
-                             Afterwards residual_afterwards) {
+                             Reuse residual_reuse) {
   return norm("residual_layer_norm", NormKind::layer, x, residual, dropout, weight, bias, epsilon,
-              residual_afterwards);
+              residual_reuse);
 }
 
 Variable rms_norm(const Variable& x, const Variable& weight, float epsilon) {
-  return norm("rms_norm", NormKind::rms, x, {}, {}, weight, {}, epsilon, Afterwards::kept);
+  return norm("rms_norm", NormKind::rms, x, {}, {}, weight, {}, epsilon, Reuse::none);
 }
 
 Variable residual_rms_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
-                           const Variable& weight, float epsilon, Afterwards residual_afterwards) {
-  return norm("residual_rms_norm", NormKind::rms, x, residual, dropout, weight, {}, epsilon,
-              residual_afterwards);
+                           const Variable& weight, float epsilon, Reuse residual_reuse) {
+  return norm("residual_rms_norm", NormKind::rms, x, residual, dropout, weight, {}, epsilon, residual_reuse);
 }
 
 }  // namespace qkv

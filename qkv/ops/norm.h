@@ -16,18 +16,17 @@ Variable layer_norm(const Variable& x, const Variable& weight, const Variable& b
 // x / sqrt(mean(x^2) + epsilon) * weight, over the features (Zhang and Sennrich 2019); weight [features].
 Variable rms_norm(const Variable& x, const Variable& weight, float epsilon);
 
-// Whether the caller still needs an argument's values. If not, the backward pass may store its copy of the
-// result in that memory.
-enum class Afterwards : bool { kept, used_up };
+// in_place: the caller no longer needs the argument's values, so that the sum kept for the backward pass may
+// be stored in its memory.
+enum class Reuse : bool { none, in_place };
 
 // layer_norm(x + dropout(residual)), as in a post-norm block, in one pass.
 Variable residual_layer_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
                              const Variable& weight, const Variable& bias, float epsilon,
-                             Afterwards residual_afterwards = Afterwards::kept);
+                             Reuse residual_reuse = Reuse::none);
 
 // rms_norm(x + dropout(residual)), likewise.
 Variable residual_rms_norm(const Variable& x, const Variable& residual, const Dropout& dropout,
-                           const Variable& weight, float epsilon,
-                           Afterwards residual_afterwards = Afterwards::kept);
+                           const Variable& weight, float epsilon, Reuse residual_reuse = Reuse::none);
 
 }  // namespace qkv

@@ -37,7 +37,7 @@ TEST(AtomicFile, ReplacesOnCommitOnly) {
 
 // Two objects of one process: each has a temporary file of its own, so that the result is one content or the
 // other.
-TEST(AtomicFile, SeveralThreadsMayWriteOnePath) {
+TEST(AtomicFile, ThreadsMayWriteTheSamePath) {
   const Scratch scratch;
   const auto path = scratch / "file";
   const std::array<std::string, 2> contents{std::string(200'000, 'a'), std::string(300'000, 'b')};
@@ -57,7 +57,7 @@ TEST(AtomicFile, SeveralThreadsMayWriteOnePath) {
   EXPECT_EQ(files_of(scratch), 1u);
 }
 
-TEST(AtomicFile, APipeIsWrittenToAndStays) {
+TEST(AtomicFile, WritesToAPipe) {
   const Scratch scratch;
   const auto path = scratch / "pipe";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
@@ -76,14 +76,14 @@ TEST(AtomicFile, APipeIsWrittenToAndStays) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
 }
 
-TEST(AtomicFile, NamesAFolderThatIsMissing) {
+TEST(AtomicFile, NamesAMissingFolder) {
   const Scratch scratch;
   const std::string path = (scratch / "missing/file").string();
   EXPECT_EQ(message_of<IoError>([&] { AtomicFile file(path); }),
             "cannot write " + path + ": No such file or directory");
 }
 
-TEST(AtomicFile, WhatAKilledProcessLeftIsRemoved) {
+TEST(AtomicFile, RemovesTheFilesOfAKilledProcess) {
   const Scratch scratch;
   for (const char* name : {"model.partial-12-0", "model.partial-notes", "model", "x.partial-3"})
     scratch.write(name, "1");
@@ -108,7 +108,7 @@ TEST(InputFile, ReadsInPiecesAndNamesErrors) {
             "cannot open " + missing + ": No such file or directory");
 }
 
-TEST(ScratchFile, GivesBackWhatWasWrittenAndHasNoName) {
+TEST(ScratchFile, ReadsBackItsDataAndHasNoName) {
   const Scratch scratch;
   ScratchFile file(scratch.path());
   std::string written;
@@ -125,7 +125,7 @@ TEST(ScratchFile, GivesBackWhatWasWrittenAndHasNoName) {
   EXPECT_THROW(ScratchFile(scratch / "missing"), IoError);
 }
 
-TEST(FolderLock, HoldsAFolderUntilItGoes) {
+TEST(FolderLock, LocksTheFolderUntilDestroyed) {
   const Scratch one, other;
   std::optional<FolderLock> lock(one.path());
   try {

@@ -14,7 +14,7 @@ uint64_t hash_of(std::string_view text) {
   return hash.value();
 }
 
-TEST(Hash64, DoesNotDependOnHowTheBytesWereCut) {
+TEST(Hash64, DoesNotDependOnChunking) {
   const std::string text = "a text of more than two words of eight bytes";
   for (size_t first = 0; first <= text.size(); ++first) {
     for (size_t second = first; second <= text.size(); ++second) {
@@ -27,7 +27,7 @@ TEST(Hash64, DoesNotDependOnHowTheBytesWereCut) {
   }
 }
 
-TEST(Hash64, EveryBitAndEveryLengthCounts) {
+TEST(Hash64, DependsOnEveryBitAndTheLength) {
   std::set<uint64_t> seen;
   std::string text(40, '\0');
   seen.insert(hash_of(text));

@@ -46,13 +46,13 @@ TEST(Json, ValuesOfAllTypes) {
   EXPECT_EQ(parse_json("17", "a").integer(), 17);
 }
 
-TEST(Json, AValueOutlivesItsDocument) {
+TEST(Json, ValuesOutliveTheirDocument) {
   const JsonValue inner = parse_json(R"({"a": [{"b": "text"}]})", "a.json")["a"].items()[0]["b"];
   EXPECT_EQ(inner.string(), "text");
   EXPECT_EQ(inner.path(), "a.json: a[0].b");
 }
 
-TEST(Json, MembersComeInTheOrderOfTheTextAndTheLastOfARepeatedKeyCounts) {
+TEST(Json, MembersKeepTheirOrderAndTheLastDuplicateWins) {
   std::string seen;
   const JsonValue root = parse_json(R"({"z": 1, "a": 2, "z": 3, "b": [4, {"z": 5}]})", "a.json");
   root.members([&](std::string_view key, const JsonValue& value) {
@@ -65,7 +65,7 @@ TEST(Json, MembersComeInTheOrderOfTheTextAndTheLastOfARepeatedKeyCounts) {
   EXPECT_EQ(parse_json(R"({"a": {"z": 1}, "z": {"a": 2}})", "a", {.unique_keys = true}).size(), 2u);
 }
 
-TEST(Json, ErrorsNameThePlaceTheExpectedAndTheFound) {
+TEST(Json, ErrorsNamePathExpectedAndFound) {
   const JsonValue root = parse_json(
       R"({"o": {"list": [1, {"x": 1.5, "s": "word", "big": 4294967316}]}, "huge": 18446744073709551615})",
       "a.json");
@@ -96,7 +96,7 @@ TEST(Json, ErrorsNameThePlaceTheExpectedAndTheFound) {
   EXPECT_EQ(message([&] { root.string(); }).substr(0, 33), "a.json: expected a string, found ");
 }
 
-TEST(Json, WhatIsNotJsonIsNamedByLineAndColumn) {
+TEST(Json, SyntaxErrorsNameLineAndColumn) {
   EXPECT_EQ(refusal("{\"a\": 1,\n  b: 2}"),
             "a.json: expected JSON, found a syntax error at line 2, column 3");
   EXPECT_EQ(refusal("{\n \"a\": 1e999}"),
@@ -132,14 +132,14 @@ TEST(Json, MessagesStayShort) {
   EXPECT_EQ(parse_json(list + "]", "a.json").excerpt().size(), 83u);
 }
 
-TEST(Json, ADecimalReadsBackAsTheSameFloat) {
+TEST(Json, FloatsRoundTrip) {
   EXPECT_EQ(decimal(1.2f), 1.2);
   EXPECT_EQ(decimal(-0.0f), 0.0);
   for (const float value : {0.1f, 1e-45f, 3.4028235e38f, 16777217.0f, -2.0f / 3})
     EXPECT_EQ(static_cast<float>(decimal(value)), value) << value;
 }
 
-TEST(Json, QuotedStringsReadBackTheSame) {
+TEST(Json, StringsRoundTrip) {
   std::string text = "é😀\x7F";
   for (char c = 0; c < 0x30; ++c) text += c;
   text += '\\';

@@ -28,7 +28,7 @@ class ParallelFor : public ::testing::Test {
   int before_ = qkv::threads();
 };
 
-TEST_F(ParallelFor, CoversEverythingOnceInPiecesThatDoNotDependOnThreads) {
+TEST_F(ParallelFor, CoversTheRangeOnceInThreadInvariantPieces) {
   for (const int64_t count : {1, 7, 64, 1000}) {
     for (const int64_t grain : {1, 3, 64, 5000}) {
       std::set<std::pair<int64_t, int64_t>> expected;
@@ -95,7 +95,7 @@ TEST_F(ParallelFor, NestedAndConcurrentCallsFinish) {
   EXPECT_EQ(other, 50 * 8 * 28);
 }
 
-TEST_F(ParallelFor, ThrowsTheBodysExceptionAndGoesOnWorking) {
+TEST_F(ParallelFor, RethrowsAndStaysUsable) {
   qkv::set_threads(3);
   for (int round = 0; round < 100; ++round) {
     EXPECT_THROW(qkv::parallel_for(100, 1,
@@ -110,7 +110,7 @@ TEST_F(ParallelFor, ThrowsTheBodysExceptionAndGoesOnWorking) {
 }
 
 // A child after fork() has none of the parent's threads, also where another thread's work was under way.
-TEST_F(ParallelFor, WorksInTheChildOfAFork) {
+TEST_F(ParallelFor, WorksAfterFork) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "needs a build without ThreadSanitizer";
 #endif
@@ -138,7 +138,7 @@ TEST_F(ParallelFor, WorksInTheChildOfAFork) {
 }
 
 // Crash handlers and profilers see helpers; the program's own signals (SIGINT, SIGALRM) never run on one.
-TEST_F(ParallelFor, HelpersLeaveCrashSignalsOpenAndOthersBlocked) {
+TEST_F(ParallelFor, HelpersBlockAllButCrashSignals) {
   qkv::set_threads(2);
   std::mutex mutex;
   std::map<std::thread::id, sigset_t> masks;
@@ -158,7 +158,7 @@ TEST_F(ParallelFor, HelpersLeaveCrashSignalsOpenAndOthersBlocked) {
     EXPECT_TRUE(::sigismember(&helper, signal)) << signal;
 }
 
-TEST_F(ParallelFor, RefusesSenselessThreadCounts) {
+TEST_F(ParallelFor, RejectsInvalidThreadCounts) {
   EXPECT_THROW(qkv::set_threads(0), qkv::UsageError);
   EXPECT_THROW(qkv::set_threads(-3), qkv::UsageError);
 }

@@ -20,7 +20,7 @@ struct Other {
   std::vector<int> values;
 };
 
-TEST(PerThread, EachThreadHasItsOwnUntilItEnds) {
+TEST(PerThread, IsPerThreadUntilTheThreadEnds) {
   per_thread<Counted>().value = 1;
   EXPECT_EQ(&per_thread<Counted>(), &per_thread<Counted>());
   std::vector<std::thread> threads;

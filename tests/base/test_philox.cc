@@ -14,7 +14,7 @@ TEST(Philox, KnownAnswers) {
   EXPECT_EQ(qkv::philox4x32(0x299f31d0a4093822u, {0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u}), pi);
 }
 
-TEST(RandomStream, IsAPureFunctionOfSeedStreamAndPosition) {
+TEST(RandomStream, DependsOnSeedStreamAndPositionOnly) {
   qkv::RandomStream a(7, 1), b(7, 1), c(7, 2);
   int different = 0;
   for (int i = 0; i < 100; ++i) {
@@ -25,7 +25,7 @@ TEST(RandomStream, IsAPureFunctionOfSeedStreamAndPosition) {
   EXPECT_GT(different, 95);
 }
 
-TEST(RandomStream, BelowStaysBelowAndReachesEverything) {
+TEST(RandomStream, BelowCoversItsRange) {
   qkv::RandomStream random(3);
   int seen[7] = {};
   for (int i = 0; i < 7000; ++i) {

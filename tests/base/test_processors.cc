@@ -22,7 +22,7 @@ class Processors : public ::testing::Test {
   testing::Scratch root_;
 };
 
-TEST_F(Processors, WithoutCgroupsThereIsNoQuota) {
+TEST_F(Processors, NoQuotaWithoutCgroups) {
   EXPECT_EQ(quota(), std::nullopt);
   write("proc/self/cgroup", "0::/\n");
   EXPECT_EQ(quota(), std::nullopt);
@@ -30,13 +30,13 @@ TEST_F(Processors, WithoutCgroupsThereIsNoQuota) {
   EXPECT_EQ(quota(), std::nullopt);
 }
 
-TEST_F(Processors, AContainersQuotaOfVersion2) {
+TEST_F(Processors, QuotaOfCgroupVersion2) {
   write("proc/self/cgroup", "0::/\n");
   write("sys/fs/cgroup/cpu.max", "150000 100000\n");
   EXPECT_EQ(quota(), 1.5);
 }
 
-TEST_F(Processors, TheLeastOfTheGroupAndItsParentsDecides) {
+TEST_F(Processors, UsesTheSmallestQuotaOfTheGroupAndItsParents) {
   write("proc/self/cgroup", "0::/system.slice/a:b.service\n");
   write("sys/fs/cgroup/system.slice/a:b.service/cpu.max", "800000 100000\n");
   EXPECT_EQ(quota(), 8.0);
@@ -46,7 +46,7 @@ TEST_F(Processors, TheLeastOfTheGroupAndItsParentsDecides) {
   EXPECT_EQ(quota(), 8.0);
 }
 
-TEST_F(Processors, Version1HasAControllerAndTwoFiles) {
+TEST_F(Processors, QuotaOfCgroupVersion1) {
   write("proc/self/cgroup", "4:memory:/docker/0a\n3:cpu,cpuacct:/docker/0a\n0::/\n");
   write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");  // the container sees its own group as the root
   write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");

@@ -26,7 +26,7 @@ TEST(ReservedMemory, IsReleasedOnceAndInnermostFirst) {
   EXPECT_FALSE(release_reserved_memory());
 }
 
-TEST(ReservedMemory, BelongsToItsThread) {
+TEST(ReservedMemory, IsPerThread) {
   const ReservedMemory reserved(1);
   std::thread([] {
     EXPECT_FALSE(release_reserved_memory());
@@ -36,7 +36,7 @@ TEST(ReservedMemory, BelongsToItsThread) {
   EXPECT_TRUE(release_reserved_memory());
 }
 
-TEST(ReservedMemory, IsRefusedIfItIsNotThere) {
+TEST(ReservedMemory, ThrowsIfUnavailable) {
   EXPECT_THROW(ReservedMemory(SIZE_MAX), std::bad_alloc);
   EXPECT_THROW(ReservedMemory(size_t{1} << 61), std::bad_alloc);
   EXPECT_FALSE(release_reserved_memory());
@@ -46,7 +46,7 @@ TEST(ReservedMemory, IsRefusedIfItIsNotThere) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 int asked = 0;
 
-TEST(ReservedMemory, LetsAnAllocationBeRepeated) {
+TEST(ReservedMemory, LetsAnAllocationBeRetried) {
   const auto before = std::set_new_handler([] {
     ++asked;
     if (!release_reserved_memory()) throw std::bad_alloc();

@@ -14,7 +14,7 @@ TEST(Utf8, AcceptsEveryLengthOfCharacter) {
   EXPECT_TRUE(valid_utf8("\xED\x9F\xBF\xEE\x80\x80\xF4\x8F\xBF\xBF"));  // beside the surrogates, and U+10FFFF
 }
 
-TEST(Utf8, FindsTheFirstBadByteWhereverItStands) {
+TEST(Utf8, FindsTheFirstInvalidByte) {
   const std::string bad[] = {"\x80",
                              "\xC0\xAF",
                              "\xC1\xBF",
@@ -39,7 +39,7 @@ TEST(Utf8, FindsTheFirstBadByteWhereverItStands) {
             4u);  // Latin-1
 }
 
-TEST(Utf8, EveryCodePointSurvivesTheRoundTrip) {
+TEST(Utf8, EveryCodePointRoundTrips) {
   std::u32string all;
   std::string bytes;
   for (char32_t c = 0; c < 0x110000; ++c) {
@@ -55,7 +55,7 @@ TEST(Utf8, EveryCodePointSurvivesTheRoundTrip) {
   EXPECT_EQ(encode_utf8(U"aé中\U0001F389"), "a\xc3\xa9\xe4\xb8\xad\xf0\x9f\x8e\x89");
 }
 
-TEST(Utf8, RepairedTextIsTheDecodedOneAndKnowsItsSources) {
+TEST(Utf8, RepairedTextMatchesDecodingAndMapsToItsSource) {
   // The Unicode Standard's example of maximal subparts (3.9, table 3-8 and the following).
   const std::string bytes =
       "a\xF1\x80\x80\xE1\x80\xC2"
@@ -69,7 +69,7 @@ TEST(Utf8, RepairedTextIsTheDecodedOneAndKnowsItsSources) {
                                                      8, 8, 9, 10, 10, 10, 11, 11, 11, 12, 13}));
 }
 
-TEST(Utf8, WalksByCharacters) {
+TEST(Utf8, IteratesOverCharacters) {
   const std::string text = "aé中😀";
   size_t at = 0;
   std::u32string forth;

@@ -259,16 +259,14 @@ def function_cases():
 
 
 def multihead(name, heads, d_model=16, cross=False, lengths=None, key_lengths=None, causal=False, keep=False, bias=False,
-              **options):
+              bias_terms=True):
     case = Case(f"nn/golden/multihead_{name}", heads=heads, d_model=d_model, causal=causal, cross=cross,
-                bias=options.get("bias_terms", True))
+                bias=bias_terms)
     batch, queries, keys = 3, 7, 5 if cross else 7
-    key_features, value_features = options.get("kdim", d_model), options.get("vdim", d_model)
-    module = case.module(nn.MultiheadAttention(d_model, heads, bias=options.get("bias_terms", True), batch_first=True,
-                                               kdim=options.get("kdim"), vdim=options.get("vdim")))
+    module = case.module(nn.MultiheadAttention(d_model, heads, bias=bias_terms, batch_first=True))
     query = case.input("query", batch, queries, d_model)
-    key = case.input("key", batch, keys, key_features) if cross else query
-    value = case.input("value", batch, keys, value_features) if cross else query
+    key = case.input("key", batch, keys, d_model) if cross else query
+    value = case.input("value", batch, keys, d_model) if cross else query
 
     valid = case.lengths("lengths", *lengths) if lengths else None
     key_valid = case.lengths("key_lengths", *key_lengths) if key_lengths else valid if not cross else None
@@ -299,8 +297,6 @@ def multihead_cases():
     multihead("self_bias", heads=4, bias=True)
     multihead("self_bias_lengths", heads=2, lengths=(3, 7, 6), causal=True, bias=True)
     multihead("cross", heads=4, cross=True)
-    multihead("cross_sizes", heads=4, d_model=24, cross=True, kdim=20, vdim=12)
-    multihead("cross_sizes_no_bias", heads=1, cross=True, kdim=20, vdim=12, bias_terms=False)
     multihead("cross_lengths", heads=4, cross=True, lengths=(7, 2, 5), key_lengths=(3, 5, 4))
 
 

@@ -154,8 +154,6 @@ class AttentionCase {
   int64_t key_tokens() const { return key_offsets_.back(); }
   const AttentionOptions& options() const { return options_; }
   int64_t key_heads() const { return options_.key_heads > 0 ? options_.key_heads : options_.heads; }
-  size_t bias_count() const { return bias_.size(); }
-  size_t relative_count() const { return relative_.size(); }
 
   // Uniform in [-size, size).
   float number(float size) { return (random_.uniform() * 2 - 1) * size; }

@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Counters, testing::ValuesIn(kDevices),
                          [](const auto& device) { return std::string(name_of(device.param)); });
 
 // 7 x 5 times 5 x 3.
-TEST_P(Counters, AProductReadsItsFactorsAndWritesItsResult) {
+TEST_P(Counters, CountProductsReadsAndWrites) {
   const Tensor a = full({7, 5});
   Tensor w = full({3, 5}), c = full({7, 3});
   PackedMatrix packed;
@@ -63,7 +63,7 @@ TEST_P(Counters, AProductReadsItsFactorsAndWritesItsResult) {
   EXPECT_EQ(counted([&] { matmul_transposed_a(c, a, w, Accumulate::yes); }), work(105, 21 + 35 + 2 * 15));
 }
 
-TEST_P(Counters, AProductReadsWeightsInTheirDtype) {
+TEST_P(Counters, CountWeightBytesByDType) {
   const Tensor a = full({5, 8});
   Tensor c = full({5, 12});
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
@@ -76,7 +76,7 @@ TEST_P(Counters, AProductReadsWeightsInTheirDtype) {
 }
 
 // Two sequences, of 3 queries and 4 keys and of none and 5: the second one's keys are never read.
-TEST_P(Counters, AttentionLeavesOutKeysWithoutQueries) {
+TEST_P(Counters, SkipKeysWithoutQueries) {
   const AttentionTensors arguments{.query = full({3, 16}),
                                    .key = full({9, 16}),
                                    .value = full({9, 32}),
@@ -89,7 +89,7 @@ TEST_P(Counters, AttentionLeavesOutKeysWithoutQueries) {
             work(2 * 12 * (8 + 16), 3 * 16 + 4 * 16 + 4 * 32 + 3 * 32));
 }
 
-TEST_P(Counters, AttentionMultipliesThePairsThatCausalityAllows) {
+TEST_P(Counters, CountCausalPairsOnly) {
   const auto macs = [&](bool causal, bool backward) {
     const AttentionTensors arguments{.query = full({7, 24}),
                                      .key = full({8, 24}),
@@ -117,7 +117,7 @@ TEST_P(Counters, AttentionMultipliesThePairsThatCausalityAllows) {
 }
 
 // Rows of 5, 0 and 7 positions.
-TEST_P(Counters, AStepReadsItsCacheInItsDtype) {
+TEST_P(Counters, CountCacheBytesByDType) {
   constexpr int64_t kHeads = 3, kKeyHeads = 1, kKey = 8, kValue = 4;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensor memory = rounded({7, kKeyHeads * (kKey + kValue)}, dtype);
@@ -140,7 +140,7 @@ TEST_P(Counters, AStepReadsItsCacheInItsDtype) {
   }
 }
 
-TEST_P(Counters, RowsCountWhatIsReadAndWritten) {
+TEST_P(Counters, CountReadsAndWritesOfRowKernels) {
   constexpr int64_t kRows = 3, kCols = 20, kAll = kRows * kCols;
   const Tensor x = full({kRows, kCols}), bias = full({kCols});
   Tensor y = full({kRows, kCols}), z = full({kRows, kCols}), weight = full({kCols});

@@ -8,9 +8,12 @@
 #include "qkv/kernels/loss.h"
 #include "qkv/kernels/norm.h"
 #include "qkv/tensor/tensor.h"
+#include "tests/support/scratch.h"
 
 namespace qkv {
 namespace {
+
+using qkv::testing::message_of;
 
 Tensor numbers(const Shape& shape, float first) {
   Tensor x = Tensor::empty(shape);
@@ -23,17 +26,7 @@ std::vector<float> host_values(const Tensor& x) {
   return {host.values().begin(), host.values().end()};
 }
 
-template <class Function>
-std::string message_of(const Function& function) {
-  try {
-    function();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-TEST(DeviceTensor, GoesThereAndBack) {
+TEST(DeviceTensor, CopiesToTheDeviceAndBack) {
   const Tensor x = numbers({3, 5}, 1);
   Tensor there = from_host(x, Device::reference);
   EXPECT_EQ(there.device(), Device::reference);
@@ -57,7 +50,7 @@ TEST(DeviceTensor, GoesThereAndBack) {
   EXPECT_EQ(host_values(Tensor::full({2}, 2.5f, Device::reference)), (std::vector<float>{2.5f, 2.5f}));
 }
 
-TEST(DeviceTensor, MemoryServesAgain) {
+TEST(DeviceTensor, ReusesFreedMemory) {
   const void* first = nullptr;
   for (int i = 0; i < 3; ++i) {
     const Tensor x = Tensor::empty({1000}, DType::f32, Device::reference);
@@ -70,9 +63,9 @@ TEST(DeviceTensor, CannotBeReadOnTheHost) {
   const Tensor x = from_host(numbers({2, 2}, 1), Device::reference);
   const std::string expected =
       "data: tensor [2, 2] lies on device reference: expected one on the host (see to_host)";
-  EXPECT_EQ(message_of([&] { x.data(); }), expected);
-  EXPECT_EQ(message_of([&] { x.values(); }), expected);
-  EXPECT_EQ(message_of([&] { x.reshape({4}).slice_rows(0, 1).item(); }),
+  EXPECT_EQ(message_of<UsageError>([&] { x.data(); }), expected);
+  EXPECT_EQ(message_of<UsageError>([&] { x.values(); }), expected);
+  EXPECT_EQ(message_of<UsageError>([&] { x.reshape({4}).slice_rows(0, 1).item(); }),
             "data: tensor [1] lies on device reference: expected one on the host (see to_host)");
 }
 
@@ -84,7 +77,7 @@ TEST(DeviceTensorDeathTest, ItsMemoryIsProtected) {
   EXPECT_DEATH(*address = 1, "");
 }
 
-TEST(Backend, IsThatOfTheTensors) {
+TEST(Backend, FollowsTheDeviceOfTheTensors) {
   const Tensor x = numbers({4, 7}, -3), there = from_host(x, Device::reference);
   Tensor y = empty_like(x), result = empty_like(there);
   kernels::softmax(x, y);
@@ -102,10 +95,10 @@ TEST(Backend, IsThatOfTheTensors) {
   for (size_t i = 0; i < normal.size(); ++i) EXPECT_NEAR(there_too[i], normal[i], 1e-5f) << i;
 }
 
-TEST(Backend, TensorsAreOnOneDevice) {
+TEST(Backend, RejectsTensorsOnDifferentDevices) {
   const Tensor x = numbers({4, 7}, 1);
   Tensor elsewhere = from_host(x, Device::reference);
-  EXPECT_EQ(message_of([&] { kernels::softmax(x, elsewhere); }),
+  EXPECT_EQ(message_of<UsageError>([&] { kernels::softmax(x, elsewhere); }),
             "softmax: expected tensors on one device, found [4, 7] on cpu and [4, 7] on reference");
 }
 

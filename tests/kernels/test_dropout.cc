@@ -9,7 +9,7 @@
 namespace qkv::kernels {
 namespace {
 
-TEST(Dropout, KernelsDropWhatTheDefinitionDrops) {
+TEST(Dropout, KernelsMatchTheDefinition) {
   for_each_target([] {
     for (const float rate : {0.1f, 0.5f, 0.999f}) {
       for (const int64_t cols : {1, 2, 7, 8, 9, 31, 64, 127, 128, 129, 511, 512, 513, 1100}) {

@@ -8,9 +8,6 @@
 namespace qkv::kernels {
 namespace {
 
-constexpr Activation kActivations[] = {Activation::identity,  Activation::relu, Activation::gelu_exact,
-                                       Activation::gelu_tanh, Activation::silu, Activation::tanh};
-
 // The two inputs as columns of one matrix, as from one product.
 Gated on_columns(const Numbers& both, int64_t rows, int64_t cols, Activation activation,
                  const Dropout& dropout = {}) {
@@ -24,7 +21,7 @@ Gated on_columns(const Numbers& both, int64_t rows, int64_t cols, Activation act
           .dropout = dropout};
 }
 
-TEST(Gated, ForwardAndBackwardAreTheReferences) {
+TEST(Gated, MatchesTheReference) {
   for_each_target([] {
     for (const Activation activation : kActivations) {
       for (int64_t cols = 1; cols <= 35; ++cols) {
@@ -51,7 +48,7 @@ TEST(Gated, ForwardAndBackwardAreTheReferences) {
   });
 }
 
-TEST(Gated, WritesTheGradientsThatAreWanted) {
+TEST(Gated, WritesOnlyRequestedGradients) {
   const int64_t rows = 2, cols = 19;
   const Numbers both(rows * 2 * cols, 6), dy(rows * cols, 7);
   const Gated arguments = on_columns(both, rows, cols, Activation::silu);
@@ -63,7 +60,7 @@ TEST(Gated, WritesTheGradientsThatAreWanted) {
   expect_near(x, expected.x, 4e-6, 1e-6, Accumulate::no, "x alone");
 }
 
-TEST(Gated, RowsDoNotKnowOfEachOtherNorOfThreads) {
+TEST(Gated, RowsAreIndependentAndThreadInvariant) {
   const int64_t rows = 90, cols = 301;
   const Numbers both(rows * 2 * cols, 10);
   const auto run = [&](int64_t first, int64_t count) {

@@ -133,7 +133,7 @@ TEST(GemmNt, AgreesWithDoublePrecision) {
   });
 }
 
-TEST(GemmNt, ARowHasTheSameBitsInAnyCompanyAndForAnyThreads) {
+TEST(GemmNt, RowsAreIndependentAndThreadInvariant) {
   for_each_target([] {
     const int64_t most = 210, k = 700, n = 203;
     const Numbers a(most * k, 1), bias(n, 2);
@@ -160,7 +160,7 @@ TEST(GemmNt, ARowHasTheSameBitsInAnyCompanyAndForAnyThreads) {
 
 // Integers are summed exactly; other numbers in an order independent of the vector width, with fused
 // multiply-adds.
-TEST(GemmNt, IsTheSameWithAllInstructions) {
+TEST(GemmNt, SameBitsWithAllInstructionSets) {
   const int64_t k = 1333, n = 70;
   const Weights weights(n, k, 3);
   for (const DType dtype : kDTypes) {
@@ -181,7 +181,7 @@ TEST(GemmNt, IsTheSameWithAllInstructions) {
 }
 
 // To the bit, by whatever instructions: VNNI and AMX are not among Highway's targets.
-TEST(GemmNt, Int8IsExactButForTheLastTwoRoundings) {
+TEST(GemmNt, Int8IsExactUpToTwoRoundings) {
   const int64_t k = 333, n = 45;
   const Weights weights(n, k, 3);
   const WeightRows rows = weights.in(DType::i8);
@@ -205,7 +205,7 @@ TEST(GemmNt, Int8IsExactButForTheLastTwoRoundings) {
   }
 }
 
-TEST(GemmNt, Int8TakesTheLargestSumsAndOneSidedRows) {
+TEST(GemmNt, Int8HandlesTheLargestSumsAndOneSidedRows) {
   const int64_t k = kMaxInt8Cols;
   const std::vector<int8_t> bytes(static_cast<size_t>(2 * k), int8_t{-127});
   const std::vector<float> scales{1, 0.5f};
@@ -226,7 +226,7 @@ TEST(GemmNt, Int8TakesTheLargestSumsAndOneSidedRows) {
   EXPECT_EQ(c[6], 0.0f);
 }
 
-TEST(GemmNt, WhatIsNotFiniteIsNotHidden) {
+TEST(GemmNt, PropagatesNonFiniteValues) {
   const int64_t k = 40, n = 3;
   const Weights weights(n, k, 1);
   for (const DType dtype : kDTypes) {

@@ -15,7 +15,7 @@ class Limit : public testing::Environment {
 };
 const testing::Environment* const limit = testing::AddGlobalTestEnvironment(new Limit);
 
-TEST(InstructionSet, IsTheOneAskedForOrTheBest) {
+TEST(InstructionSet, IsTheRequestedOneOrTheBest) {
   const auto& sets = instruction_sets();
   ASSERT_FALSE(sets.empty());
   EXPECT_TRUE(std::ranges::is_sorted(sets));

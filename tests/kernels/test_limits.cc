@@ -7,7 +7,7 @@
 namespace qkv::kernels {
 namespace {
 
-TEST(Limits, AreThoseOfARealMachine) {
+TEST(Limits, ArePlausible) {
   const int before = threads();
   set_threads(2);
   const MachineLimits limits = measure_limits();

@@ -58,7 +58,7 @@ TEST(Loss, CrossEntropy) {
   });
 }
 
-TEST(Loss, TheGradientIsTheSlope) {
+TEST(Loss, GradientMatchesFiniteDifferences) {
   const int64_t cols = 9;
   const int32_t label = 4;
   Numbers logits(cols, 5, 2);
@@ -83,7 +83,7 @@ TEST(Loss, TheGradientIsTheSlope) {
   }
 }
 
-TEST(Loss, NothingThatIsNotANumberIsHidden) {
+TEST(Loss, PropagatesNonFiniteValues) {
   for_each_target([] {
     for (const float smoothing : {0.0f, 0.1f}) {
       for (const int64_t cols : {5, 16, 100}) {
@@ -113,7 +113,7 @@ TEST(Loss, NothingThatIsNotANumberIsHidden) {
 }
 
 // A logit of minus infinity excludes a token, which is an error only for the label's.
-TEST(Loss, MinusInfinityIsProbabilityZero) {
+TEST(Loss, MinusInfinityHasProbabilityZero) {
   const int64_t cols = 40;
   Numbers logits(cols, 11), loss(1, 12), nll(1, 13);
   logits[3] = -kInfinity;
@@ -160,7 +160,7 @@ TEST(Loss, LogSoftmaxAndSoftmax) {
   });
 }
 
-TEST(Loss, RowsDoNotKnowOfEachOtherNorOfThreads) {
+TEST(Loss, RowsAreIndependentAndThreadInvariant) {
   const int64_t rows = 40, cols = 1001;
   const Numbers logits(rows * cols, 19, 5);
   const std::vector<int32_t> labels = labels_for(rows, cols);

@@ -106,7 +106,7 @@ TEST_P(Products, PackedPlain) {
   });
 }
 
-TEST_P(Products, OfAnEmptyInnerDimensionAreTheBias) {
+TEST_P(Products, EmptyInnerDimensionGivesTheBias) {
   const auto none = random_numbers(1, 1), bias = random_numbers(40, 2), before = random_numbers(3 * 40, 3);
   const Matrix weights{none.data(), 40, 0, 0};
   const auto packed = cpu::PackedMatrix::transposed({&weights, 1}, GetParam());
@@ -175,7 +175,7 @@ TEST_P(Products, TransposedA) {
 }
 
 // The guarantee that batching, caches and threads rely on, checked on this machine.
-TEST_P(Products, ARowHasTheSameBitsInAnyCompany) {
+TEST_P(Products, RowsAreIndependent) {
   const int64_t k = 192, n = 1100, most = 300;
   const auto a = random_numbers(most * k, 1), w = random_numbers(n * k, 2), bias = random_numbers(n, 3);
   const Matrix block{w.data(), n, k, k};
@@ -195,7 +195,7 @@ TEST_P(Products, ARowHasTheSameBitsInAnyCompany) {
   qkv::set_threads(before);
 }
 
-TEST_P(Products, GradientsHaveTheSameBitsForAnyNumberOfThreads) {
+TEST_P(Products, GradientsAreThreadInvariant) {
   const int64_t rows = 777, m = 300, n = 600;
   const auto a = random_numbers(rows * m, 1), b = random_numbers(rows * n, 2);
   std::vector<std::vector<float>> results;
@@ -211,7 +211,7 @@ TEST_P(Products, GradientsHaveTheSameBitsForAnyNumberOfThreads) {
 }
 
 // A NaN or infinity in a row shows in that row alone, and the largest numbers become infinite.
-TEST_P(Products, NumbersThatAreNotFiniteStayInTheirRow) {
+TEST_P(Products, NonFiniteValuesStayInTheirRow) {
   constexpr int64_t m = 5, k = 33, n = 70;
   auto a = random_numbers(m * k, 1);
   // The payload of this NaN is in its low bits only.
@@ -242,7 +242,7 @@ TEST_P(Products, NumbersThatAreNotFiniteStayInTheirRow) {
 }
 
 // Without SignalsWait this crashed within seconds (oneDNN 2.6.3).
-TEST(Matmul, SignalsInTheMiddleDoNoHarm) {
+TEST(Matmul, SurvivesSignals) {
   if (!onednn::runs_on_slabs()) GTEST_SKIP() << "needs AVX-512";
   static std::atomic<int> signals = 0;
   const auto handler_before = std::signal(SIGALRM, [](int) { ++signals; });

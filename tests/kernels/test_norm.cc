@@ -109,7 +109,7 @@ TEST(Norm, ResidualAloneAndInPlace) {
   });
 }
 
-TEST(Norm, RowsDoNotKnowOfEachOtherNorOfThreads) {
+TEST(Norm, RowsAreIndependentAndThreadInvariant) {
   for_each_target([] {
     const int64_t rows = 150, cols = 257;
     const Numbers x = features(rows, cols, 12), residual = features(rows, cols, 13), weight(cols, 14),
@@ -192,7 +192,7 @@ void check_backward(NormKind kind) {
 TEST(Norm, Backward) { check_backward(NormKind::layer); }
 TEST(Norm, BackwardOfRms) { check_backward(NormKind::rms); }
 
-TEST(Norm, BackwardForAnyThreads) {
+TEST(Norm, BackwardIsThreadInvariant) {
   const int64_t rows = 700, cols = 130;
   const Numbers z = features(rows, cols, 24), dy(rows * cols, 25), weight(cols, 26), bias(cols, 27);
   const Forward f =
@@ -246,7 +246,7 @@ void check_reference(NormKind kind) {
 }
 
 // Memory by use: sums of blocks of rows are no activations.
-TEST(Norm, SumsOfBlocksAreScratch) {
+TEST(Norm, BlockSumsAreScratch) {
   const int64_t rows = 300, cols = 1000, blocks = 5;
   const Numbers z = features(rows, cols, 40), dy(rows * cols, 41), weight(cols, 42), mean(rows, 43),
                 rstd(rows, 44);
@@ -274,7 +274,7 @@ TEST(Norm, SumsOfBlocksAreScratch) {
   });
 }
 
-TEST(Norm, ReferenceGradientsAreTheSlopes) {
+TEST(Norm, ReferenceGradientsMatchFiniteDifferences) {
   for (const NormKind kind : kKinds) check_reference(kind);
 }
 

@@ -114,7 +114,7 @@ std::function<std::vector<Shape>(const Shape&)> like_the_value(size_t count) {
   return [count](const Shape& shape) { return std::vector<Shape>(count, shape); };
 }
 
-TEST(Optimizer, AdamFollowsTheDoubleLoop) {
+TEST(Optimizer, AdamMatchesTheReference) {
   for (const AdamRule& rule : {AdamRule{.epsilon = 1e-6f}, AdamRule{.epsilon = 1e-6f, .decoupled = false},
                                AdamRule{.beta1 = 0.8f, .beta2 = 0.9f, .epsilon = 1e-3f, .amsgrad = true}}) {
     expect_follows(
@@ -125,7 +125,7 @@ TEST(Optimizer, AdamFollowsTheDoubleLoop) {
   }
 }
 
-TEST(Optimizer, SgdFollowsTheDoubleLoop) {
+TEST(Optimizer, SgdMatchesTheReference) {
   for (const SgdRule& rule : {SgdRule{}, SgdRule{.momentum = 0.9f, .dampening = 0.3f},
                               SgdRule{.momentum = 0.8f, .nesterov = true}}) {
     expect_follows(
@@ -136,7 +136,7 @@ TEST(Optimizer, SgdFollowsTheDoubleLoop) {
   }
 }
 
-TEST(Optimizer, RmspropFollowsTheDoubleLoop) {
+TEST(Optimizer, RmspropMatchesTheReference) {
   for (const bool centered : {false, true}) {
     for (const float momentum : {0.0f, 0.7f}) {
       const RmspropRule rule{.alpha = 0.9f, .epsilon = 1e-3f, .momentum = momentum, .centered = centered};
@@ -155,14 +155,14 @@ TEST(Optimizer, RmspropFollowsTheDoubleLoop) {
   }
 }
 
-TEST(Optimizer, AdagradFollowsTheDoubleLoop) {
+TEST(Optimizer, AdagradMatchesTheReference) {
   const AdagradRule rule{.lr_decay = 0.2f, .epsilon = 1e-4f};
   expect_follows(
       "adagrad", [&](auto& pass, auto slots) { adagrad(rule, pass, slots); },
       [&](auto& pass, auto slots) { reference::adagrad(rule, pass, updates_of(slots)); }, like_the_value(1));
 }
 
-TEST(Optimizer, AdafactorFollowsTheDoubleLoop) {
+TEST(Optimizer, AdafactorMatchesTheReference) {
   const auto states = [](const Shape& shape) -> std::vector<Shape> {
     if (shape.rank() < 2) return {shape};
     const int64_t matrices = shape.rank() == 3 ? shape[0] : 1;
@@ -191,7 +191,7 @@ TEST(Optimizer, TheFirstStepIsTheLearningRate) {
   }
 }
 
-TEST(Optimizer, AdamForAnyThreadsAndAnySplitIntoSlots) {
+TEST(Optimizer, AdamIsInvariantToThreadsAndSlots) {
   const int64_t count = 150000;
   const Tensor gradient = Guarded({count}, 3).tensor;
   const auto run = [&](const std::vector<int64_t>& bounds) {
@@ -212,7 +212,7 @@ TEST(Optimizer, AdamForAnyThreadsAndAnySplitIntoSlots) {
   EXPECT_TRUE(run({0, 7, 7, 65536, count}).same_bits(run({0, count})));
 }
 
-TEST(Optimizer, AdafactorForAnyThreads) {
+TEST(Optimizer, AdafactorIsThreadInvariant) {
   const Tensor gradient = Guarded({400, 300}, 3).tensor;
   expect_same_for_any_threads([&] {
     Parameter p({400, 300}, 4, {{400}, {300}}, true);

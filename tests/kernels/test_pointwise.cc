@@ -11,8 +11,6 @@
 namespace qkv::kernels {
 namespace {
 
-constexpr Activation kActivations[] = {Activation::identity,  Activation::relu, Activation::gelu_exact,
-                                       Activation::gelu_tanh, Activation::silu, Activation::tanh};
 constexpr Accumulate kBoth[] = {Accumulate::no, Accumulate::yes};
 constexpr int64_t kLengths = 2 * 16 + 3;  // more than two of the widest vectors
 
@@ -73,7 +71,7 @@ TEST(Pointwise, ActivationsAndTheirGradients) {
 }
 
 // Computed from the output instead of the input; also if the gradient overwrites dy.
-TEST(Pointwise, ReluBackwardIsActivateBackward) {
+TEST(Pointwise, ReluBackwardEqualsActivateBackward) {
   for_each_target([] {
     for (int64_t cols = 1; cols <= kLengths; ++cols) {
       for (const float rate : {0.0f, 0.4f}) {
@@ -145,7 +143,7 @@ TEST(Pointwise, ActivationsOfExtremeNumbers) {
 }
 
 // Checks the reference: its derivatives are the slopes of its values.
-TEST(Pointwise, ReferenceDerivativesAreTheSlopes) {
+TEST(Pointwise, ReferenceDerivativesMatchFiniteDifferences) {
   for (const Activation activation : kActivations) {
     for (double x = -6.05; x < 6.1; x += 0.1) {
       const double h = 1e-5;
@@ -156,7 +154,7 @@ TEST(Pointwise, ReferenceDerivativesAreTheSlopes) {
   }
 }
 
-TEST(Pointwise, ActivationInPlaceWithDropoutForAnyThreads) {
+TEST(Pointwise, ActivationInPlaceWithDropoutIsThreadInvariant) {
   for_each_target([] {
     for (const int64_t cols : {5, 64, 700}) {
       const int64_t rows = 200, count = rows * cols;

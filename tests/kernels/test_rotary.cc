@@ -39,7 +39,7 @@ struct Case {
   std::vector<int32_t> positions;
 };
 
-TEST(Rotary, IsTheReferenceForEveryWidth) {
+TEST(Rotary, MatchesTheReferenceForEveryWidth) {
   for_each_target([] {
     for (int64_t d = 2; d <= 70; d += 2) {
       const Case one(4, 3, d);
@@ -58,7 +58,7 @@ TEST(Rotary, IsTheReferenceForEveryWidth) {
   });
 }
 
-TEST(Rotary, InPlaceAndBackAgain) {
+TEST(Rotary, InPlaceAndInverse) {
   const Case one(3, 2, 38);
   Numbers angles = one.cosines, x = one.x, cosines = one.cosines, sines = one.sines;
   for (int64_t i = 0; i < angles.size(); ++i) {
@@ -78,7 +78,7 @@ TEST(Rotary, InPlaceAndBackAgain) {
   expect_near(x, expected, 5e-7, 0, Accumulate::no, "there and back");
 }
 
-TEST(Rotary, RowsDoNotKnowOfEachOtherNorOfThreads) {
+TEST(Rotary, RowsAreIndependentAndThreadInvariant) {
   const Case one(300, 2, 120);
   const auto run = [&](int64_t first, int64_t count) {
     Numbers y(count * 240, 5);

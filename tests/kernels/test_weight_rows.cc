@@ -18,7 +18,7 @@ BFloat16 rounded(float number) {
   return result;
 }
 
-TEST(WeightRows, BFloat16IsTheNearestTiesToEven) {
+TEST(WeightRows, BFloat16RoundsToNearestEven) {
   // 1 + 2^-8 lies between 1 and 1 + 2^-7, and 1 + 3 * 2^-8 between that and 1 + 2^-6.
   EXPECT_EQ(widened(rounded(1.0f + 0x1p-8f)), 1.0f);
   EXPECT_EQ(widened(rounded(1.0f + 3 * 0x1p-8f)), 1.0f + 0x1p-6f);
@@ -37,7 +37,7 @@ TEST(WeightRows, BFloat16IsTheNearestTiesToEven) {
   }
 }
 
-TEST(WeightRows, Int8IsWithinHalfAStep) {
+TEST(WeightRows, Int8ErrorIsAtMostHalfAStep) {
   constexpr int64_t kRows = 300, kCols = 333;
   Numbers weights(kRows * kCols, 2);
   for (int64_t c = 0; c < kCols; ++c) weights[7 * kCols + c] = 0;

@@ -52,7 +52,6 @@ TEST(MisusedModules, Options) {
     THROWS("attention", MultiheadAttention({.d_model = 8, .key_heads = size}));
     THROWS("attention", MultiheadAttention({.d_model = 8, .d_k = size})) << ("d_k " + what);
     THROWS("attention", MultiheadAttention({.d_model = 8, .d_v = size})) << ("d_v " + what);
-    THROWS("attention", MultiheadAttention({.d_model = 8, .key_features = size})) << ("key_features " + what);
     THROWS("shape", Norm({.features = size})) << ("norm " + what);
     if (size == kHuge) continue;
     THROWS("encoder", Encoder({.layers = size, .layer = layer()})) << ("layers " + what);

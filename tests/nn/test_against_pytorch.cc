@@ -35,11 +35,8 @@ TEST_P(Multihead, AgreesWithPyTorch) {
     const Tensor query = golden["query"];
     const bool cross = golden.flag("cross");
     const Tensor key = cross ? golden["key"] : query, value = cross ? golden["value"] : query;
-    const nn::MultiheadAttention attention({.d_model = golden.whole("d_model"),
-                                            .heads = golden.whole("heads"),
-                                            .key_features = key.dim(2),
-                                            .value_features = value.dim(2),
-                                            .bias = golden.flag("bias")});
+    const nn::MultiheadAttention attention(
+        {.d_model = golden.whole("d_model"), .heads = golden.whole("heads"), .bias = golden.flag("bias")});
     load_torch(attention, golden, kSame, device);
     const Offsets offsets = golden.offsets("lengths", query);
     const Offsets key_offsets = !cross ? offsets : golden.offsets("key_lengths", key);

@@ -46,7 +46,7 @@ Tensor rows_of(const Tensor& x, const Offsets& all, const std::vector<int32_t>& 
 bool same_bits(const Tensor& a, const Tensor& b) { return std::ranges::equal(a.values(), b.values()); }
 
 // For any division of a prompt into reads, its outputs and those of later steps have the same bits.
-TEST(Cache, ChunksOfAPromptHaveTheBitsOfTheWhole) {
+TEST(Cache, ChunkedPrefillHasTheSameBits) {
   const Offsets all({0, 190, 193, 293});
   const Tensor x = random_tensor({293, 24}, 3), next = random_tensor({3, 24}, 4);
   for (const auto kind : {nn::PositionKind::none, nn::PositionKind::rotary, nn::PositionKind::relative,
@@ -82,7 +82,7 @@ TEST(Cache, ChunksOfAPromptHaveTheBitsOfTheWhole) {
 }
 
 // A window equals the corresponding mask: forward, backward and step by step.
-TEST(Window, IsAMask) {
+TEST(Window, EqualsAMask) {
   const int64_t n = 150;
   for (const int64_t window : {1, 3, 64, 65, 149, 200}) {
     nn::MultiheadAttentionOptions options{.d_model = 12, .heads = 2, .window = window};
@@ -127,7 +127,7 @@ TEST(Window, IsAMask) {
   EXPECT_THROW(nn::MultiheadAttention({.d_model = 4, .window = -1}), UsageError);
 }
 
-TEST(Cache, MemoryIsSharedAndFreedByTheLast) {
+TEST(Cache, MemoryIsSharedAndFreedByTheLastUser) {
   const nn::Decoder decoder(stack(nn::PositionKind::rotary, 0));
   nn::initialise(decoder, 5);
   const Tensor x = random_tensor({60, 24}, 3), other = random_tensor({40, 24}, 7);
@@ -164,7 +164,7 @@ TEST(Cache, MemoryIsSharedAndFreedByTheLast) {
             std::string::npos);
 }
 
-TEST(Cache, AWindowBoundsWhatCanBeShared) {
+TEST(Cache, AWindowLimitsSharing) {
   const nn::Decoder decoder(stack(nn::PositionKind::none, 20));
   nn::initialise(decoder, 5);
   const Tensor x = random_tensor({200, 24}, 3), next = random_tensor({1, 24}, 4);
@@ -193,7 +193,7 @@ TEST(Cache, SplitIsTheInverseOfJoin) {
   EXPECT_TRUE(same_bits(decoder.step(next, again), decoder.step(next, whole)));
 }
 
-TEST(Cache, Bf16IsHalfTheMemoryAndNearlyTheSame) {
+TEST(Cache, Bf16HalvesMemoryAndIsClose) {
   const nn::Decoder decoder(stack(nn::PositionKind::rotary, 0));
   nn::initialise(decoder, 5);
   const Tensor x = random_tensor({50, 24}, 3), next = random_tensor({1, 24}, 4);
@@ -211,7 +211,7 @@ TEST(Cache, Bf16IsHalfTheMemoryAndNearlyTheSame) {
   EXPECT_THROW(half.join(std::move(wide)), UsageError);
 }
 
-TEST(PrefixCache, KeepsWhatWasUsedLastWithinItsBudget) {
+TEST(PrefixCache, EvictsTheLeastRecentlyUsed) {
   const nn::Decoder decoder(stack(nn::PositionKind::rotary, 0));
   nn::initialise(decoder, 5);
   nn::PrefixCache cache(10);

@@ -114,7 +114,7 @@ TEST_P(DropPathIn, GradientsOfADecoder) {
 }
 
 // Dropout inside and after the sublayers is on: recomputation must draw the same numbers at every site.
-TEST_P(DropPathIn, HasTheSameBitsForAnyThreadsAndWhenRecomputed) {
+TEST_P(DropPathIn, SameBitsForAnyThreadsAndWithRecomputation) {
   const nn::Encoder encoder(stack(GetParam(), 0.5f, 0.2f));
   nn::initialise(encoder, 5);
   const Tensor x = random_tensor({12, 12}, 1), coefficients = random_tensor({12, 12}, 2);
@@ -149,7 +149,7 @@ TEST_P(DropPathIn, HasTheSameBitsForAnyThreadsAndWhenRecomputed) {
 }
 
 // A worker that has the sequences from 2 on draws the same for them.
-TEST_P(DropPathIn, DependsOnTheSequencesIndexInTheWholeBatch) {
+TEST_P(DropPathIn, DependsOnTheSequenceIndexInTheFullBatch) {
   const nn::Encoder encoder(stack(GetParam(), 0.5f));
   nn::initialise(encoder, 5);
   const Tensor x = random_tensor({12, 12}, 1);

@@ -41,7 +41,7 @@ class LowRankAdapterTest : public ::testing::Test {
   Offsets offsets_{{0, 4, 13}};
 };
 
-TEST_F(LowRankAdapterTest, StartsAsTheModuleAndEndsWithTheAdapter) {
+TEST_F(LowRankAdapterTest, StartsAsIdentityAndEndsWithTheAdapter) {
   const Tensor before = run();
   {
     const nn::LowRankAdapter adapter(encoder_, {.rank = 4, .alpha = 8});
@@ -93,7 +93,7 @@ TEST_F(LowRankAdapterTest, TrainsOnlyItsMatrices) {
   });
 }
 
-TEST_F(LowRankAdapterTest, MergedWeightsComputeTheSame) {
+TEST_F(LowRankAdapterTest, MergedWeightsMatch) {
   nn::LowRankAdapter adapter(encoder_, {.rank = 4, .alpha = 2, .targets = {"q_proj", "k_proj", "fc1"}});
   nn::initialise(adapter, 7);
   fill_b(adapter);
@@ -103,7 +103,7 @@ TEST_F(LowRankAdapterTest, MergedWeightsComputeTheSame) {
   expect_close(run(), with, "merged", 2e-5);
 }
 
-TEST_F(LowRankAdapterTest, RefusesWhatDoesNotFit) {
+TEST_F(LowRankAdapterTest, RejectsMismatchedModules) {
   const auto message = [&](const nn::LowRankOptions& options) -> std::string {
     try {
       const nn::LowRankAdapter adapter(encoder_, options);

@@ -34,7 +34,7 @@ nn::StackOptions small_stack(nn::NormPlacement norm) {
 class Decoding : public ::testing::TestWithParam<nn::NormPlacement> {};
 
 // Step by step with a cache, which grows several times, equals all positions at once.
-TEST_P(Decoding, StepsGiveWhatTheWholeGives) {
+TEST_P(Decoding, StepsMatchTheFullForwardPass) {
   const nn::Decoder decoder(small_stack(GetParam()));
   nn::initialise(decoder, 5);
   const int64_t length = 37;
@@ -55,7 +55,7 @@ TEST_P(Decoding, StepsGiveWhatTheWholeGives) {
 }
 
 // Sentences are added and removed while others are decoded, and each has the same bits as alone.
-TEST_P(Decoding, SentencesComeAndGo) {
+TEST_P(Decoding, SentencesJoinAndLeaveTheBatch) {
   const nn::Decoder decoder(small_stack(GetParam()));
   nn::initialise(decoder, 6);
   const Tensor encoded = random_tensor({15, 24}, 1);
@@ -140,7 +140,7 @@ nn::StackOptions language_stack() {
           .final_norm = true};
 }
 
-TEST(LanguageDecoder, IsAnEncoderWhereItIsNotCausal) {
+TEST(LanguageDecoder, IsAnEncoderIfNotCausal) {
   const nn::Decoder decoder(language_stack());
   const nn::Encoder encoder(language_stack());
   nn::initialise(decoder, 15);
@@ -219,7 +219,7 @@ TEST(Encoder, FrozenLayersGetNoGradient) {
   }
 }
 
-TEST(LanguageDecoder, HasThePartsThatItSays) {
+TEST(LanguageDecoder, HasTheDocumentedParameters) {
   const nn::Decoder decoder(language_stack());
   std::vector<std::string> names;
   decoder.visit([&](const std::string& name, const nn::Parameter&) { names.push_back(name); });
@@ -241,7 +241,7 @@ TEST(LanguageDecoder, HasThePartsThatItSays) {
 }
 
 // Sequences of different lengths, read at once and continued step by step, each at its own position.
-TEST(LanguageDecoder, ReadsAndThenStepsAsTheWholeGoes) {
+TEST(LanguageDecoder, PrefillAndStepsMatchTheFullForwardPass) {
   const nn::Decoder decoder(language_stack());
   nn::initialise(decoder, 15);
   constexpr int64_t kMore = 19;
@@ -301,7 +301,7 @@ TEST(LanguageDecoder, RotaryScoresDependOnDistances) {
   }
 }
 
-TEST(LanguageDecoder, LearnsThroughEveryParameter) {
+TEST(LanguageDecoder, EveryParameterGetsAGradient) {
   const nn::Decoder decoder(language_stack());
   nn::initialise(decoder, 16);
   const Variable x = Variable::parameter(random_tensor({9, 24}, 5));
@@ -317,7 +317,7 @@ TEST(LanguageDecoder, LearnsThroughEveryParameter) {
   });
 }
 
-TEST(Encoder, ASequenceHasTheSameBitsInAnyBatch) {
+TEST(Encoder, SequencesHaveTheSameBitsInAnyBatch) {
   const nn::Encoder encoder(small_stack(nn::NormPlacement::post));
   nn::initialise(encoder, 7);
   const Offsets offsets({0, 7, 8, 40, 61});
@@ -333,7 +333,7 @@ TEST(Encoder, ASequenceHasTheSameBitsInAnyBatch) {
   }
 }
 
-TEST(MultiheadAttention, RefusesWhatItCannotBe) {
+TEST(MultiheadAttention, RejectsInvalidOptions) {
   EXPECT_THROW(nn::MultiheadAttention({.d_model = 10, .heads = 3}), UsageError);
   EXPECT_NO_THROW(nn::MultiheadAttention({.d_model = 10, .heads = 3, .d_k = 4, .d_v = 2}));
   const nn::MultiheadAttention attention({.d_model = 8, .heads = 2});
@@ -343,17 +343,7 @@ TEST(MultiheadAttention, RefusesWhatItCannotBe) {
   EXPECT_THROW(attention.self(random_tensor({5, 8}, 1), Offsets({0, 6}), {}, context), ShapeError);
 }
 
-TEST(MultiheadAttention, WithoutOutputProjectionGivesTheHeads) {
-  const nn::MultiheadAttention attention(
-      {.d_model = 8, .heads = 2, .d_k = 3, .d_v = 5, .output_projection = false});
-  nn::initialise(attention, 1);
-  nn::ForwardContext context;
-  EXPECT_EQ(attention.self(random_tensor({6, 8}, 1), Offsets({0, 2, 6}), {}, context).shape(),
-            (Shape{6, 10}));
-  EXPECT_EQ(nn::count_parameters(attention), 2 * (3 * 2 * (8 + 1)) + 5 * 2 * (8 + 1));
-}
-
-TEST(MultiheadAttention, AStepNeedsARelativeBiasAsLongAsItsRows) {
+TEST(MultiheadAttention, StepsRequireALongEnoughRelativeBias) {
   const nn::MultiheadAttention attention({.d_model = 24, .heads = 4});
   nn::initialise(attention, 9);
   nn::KeyValueCache cache(1);
@@ -364,7 +354,7 @@ TEST(MultiheadAttention, AStepNeedsARelativeBiasAsLongAsItsRows) {
   EXPECT_THROW(attention.self_step(x, cache, random_tensor({2, 9}, 1)), ShapeError) << "heads";
 }
 
-TEST(MultiheadAttention, GroupedHeadsStepAsTheWholeGoes) {
+TEST(MultiheadAttention, GroupedHeadsStepsMatchTheFullForwardPass) {
   EXPECT_THROW(nn::MultiheadAttention({.d_model = 24, .heads = 4, .key_heads = 3}), UsageError);
   const nn::MultiheadAttention attention({.d_model = 24, .heads = 4, .key_heads = 2});
   nn::initialise(attention, 9);
@@ -384,7 +374,7 @@ TEST(MultiheadAttention, GroupedHeadsStepAsTheWholeGoes) {
                attention.cross(queries, two, x, x, all, {}, context).value(), "memory", 2e-6);
 }
 
-TEST(Embedding, LearnedPositionsEndWhereTheyEnd) {
+TEST(Embedding, RejectsPositionsBeyondTheLearnedTable) {
   const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
   const nn::Embedding embedding(
       {.d_model = 6, .positions = {.kind = nn::PositionKind::learned, .max_positions = 4}}, table.variable);

@@ -23,7 +23,7 @@ using namespace qkv::testing;
 
 Golden golden() { return Golden(QKV_TEST_DATA "/nn/golden/positions.safetensors"); }
 
-TEST(RelativePositions, BucketsAreTransformers) {
+TEST(RelativePositions, BucketsMatchTransformers) {
   const Golden expected = golden();
   int cases = 0;
   for (const std::string& name : expected.names()) {
@@ -44,7 +44,7 @@ TEST(RelativePositions, BucketsAreTransformers) {
   EXPECT_EQ(cases, 8);
 }
 
-TEST(Alibi, SlopesAreTransformers) {
+TEST(Alibi, SlopesMatchTransformers) {
   const Golden expected = golden();
   int cases = 0;
   for (const std::string& name : expected.names()) {
@@ -55,7 +55,7 @@ TEST(Alibi, SlopesAreTransformers) {
   EXPECT_EQ(cases, 6);
 }
 
-TEST(Rotary, ScaledAnglesAreTransformers) {
+TEST(Rotary, ScaledAnglesMatchTransformers) {
   using Kind = nn::RotaryScalingKind;
   const nn::RotaryScaling linear{.kind = Kind::linear, .factor = 2.5},
       llama3{.kind = Kind::llama3, .factor = 8, .first_positions = 64, .low = 1, .high = 4},
@@ -100,7 +100,7 @@ Tensor parameter_of(const nn::Encoder& encoder, const std::string& wanted) {
 }
 
 // A mask with positions by distance equals attention with an explicit bias.
-TEST(RelativePositions, AreABiasByDistance) {
+TEST(RelativePositions, AreADistanceBias) {
   for (const auto kind : {nn::PositionKind::relative, nn::PositionKind::alibi}) {
     const nn::Encoder encoder(positions_stack(kind)), plain(positions_stack(nn::PositionKind::none));
     nn::initialise(encoder, 3);
@@ -131,7 +131,7 @@ TEST(RelativePositions, AreABiasByDistance) {
   }
 }
 
-TEST(RelativePositions, StepsGiveWhatTheWholeGives) {
+TEST(RelativePositions, StepsMatchTheFullForwardPass) {
   for (const auto kind : {nn::PositionKind::relative, nn::PositionKind::alibi}) {
     const nn::Decoder decoder(positions_stack(kind));
     nn::initialise(decoder, 4);
@@ -175,7 +175,7 @@ TEST(RelativePositions, HaveTheSameBitsInAnyBatch) {
   }
 }
 
-TEST(RelativePositions, LearnInEveryLayerWithAndWithoutRecomputing) {
+TEST(RelativePositions, GetGradientsFromEveryLayer) {
   const nn::Encoder encoder(positions_stack(nn::PositionKind::relative));
   nn::initialise(encoder, 5);
   const Tensor x = random_tensor({11, 12}, 6);
@@ -220,7 +220,7 @@ TEST(RelativePositions, LearnInEveryLayerWithAndWithoutRecomputing) {
   EXPECT_GT(largest, 0.05f);
 }
 
-TEST(RelativePositions, RefuseWhatTheyCannotBe) {
+TEST(RelativePositions, RejectInvalidOptions) {
   const auto make = [](int64_t buckets, int64_t max_distance, nn::Direction direction) {
     nn::RelativePositions(
         {.kind = nn::PositionKind::relative, .buckets = buckets, .max_distance = max_distance}, 2, direction);

@@ -21,7 +21,7 @@ StackOptions deep_stack(NormPlacement norm) {
 
 // Attention over the source is a branch too; all other values, of projections into the branches and of norms,
 // are as they were.
-TEST(ResidualBranches, EndSmall) {
+TEST(ResidualBranches, HaveSmallOutputWeights) {
   const Decoder decoder(deep_stack(NormPlacement::post)), plain(deep_stack(NormPlacement::post));
   initialise(decoder, 5);
   initialise(plain, 5);
@@ -41,7 +41,7 @@ TEST(ResidualBranches, EndSmall) {
 }
 
 // The reason for it: the first steps of a deep post-norm stack change its output less.
-TEST(ResidualBranches, AStepChangesTheOutputLess) {
+TEST(ResidualBranches, ReduceTheEffectOfAStep) {
   const Offsets offsets({0, 7, 16});
   const Tensor x = random_tensor({16, 24}, 3);
   // The distance of the outputs before and after each parameter moved by 1e-3, as in Adam's first step.

@@ -26,7 +26,7 @@ struct TwoLayers {
   Linear lower, upper;
 };
 
-TEST(WeightsFile, ComesBackAsItWas) {
+TEST(WeightsFile, RoundTrips) {
   const Scratch scratch;
   const TwoLayers saved(4), loaded(4);
   EXPECT_THROW(save(saved, scratch / "none"), UsageError) << "no numbers yet";
@@ -42,7 +42,7 @@ TEST(WeightsFile, ComesBackAsItWas) {
   }
 }
 
-TEST(WeightsFile, NamesAllThatDiffers) {
+TEST(WeightsFile, NamesAllDifferences) {
   const Scratch scratch;
   const TwoLayers module(4), wider(5);
   initialise(module, 1);
@@ -68,7 +68,7 @@ TEST(WeightsFile, NamesAllThatDiffers) {
   EXPECT_EQ(module.lower.weight().variable.value().data()[0], before) << "changed all the same";
 }
 
-TEST(NamedParameters, FindsTheFirstThatIsNotFinite) {
+TEST(NamedParameters, FindsTheFirstNonFiniteOne) {
   const TwoLayers module(4);
   initialise(module, 3);
   EXPECT_EQ(first_non_finite(parameters_of(module)), "");

@@ -42,7 +42,7 @@ TEST(AttentionNan, StaysWithinItsSequence) {
 }
 
 // A sequence of more than a tile, one of few queries, and one of a query.
-TEST(AttentionNan, InAHiddenKeyChangesNothing) {
+TEST(AttentionNan, MaskedKeysHaveNoEffect) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const int64_t queries : {int64_t{100}, int64_t{3}, int64_t{1}}) {
       constexpr int64_t kKeys = 100, kHidden = 97;

@@ -16,7 +16,7 @@ namespace {
 
 using testing::random_tensor;
 
-TEST(Convert, RoundsToTheNearestAndComesBackExactly) {
+TEST(Convert, RoundsToNearestAndWidensExactly) {
   const Tensor x = random_tensor({5, 7}, 1);
   const Tensor halves = to_bf16(x).value(), back = to_f32(halves).value();
   ASSERT_EQ(halves.dtype(), DType::bf16);
@@ -50,7 +50,7 @@ TEST(Convert, ColumnsOfAMatrixAndTheirGradients) {
 }
 
 // Attention on bf16 equals attention on the same values in f32, with its output rounded once.
-TEST(Bf16Attention, IsThatOfTheSameNumbersInF32) {
+TEST(Bf16Attention, EqualsF32AttentionOnTheSameValues) {
   const Variable query = Variable::parameter(to_bf16(random_tensor({9, 4, 6}, 1)).value());
   const Variable key = Variable::parameter(to_bf16(random_tensor({11, 2, 6}, 2)).value());
   const Variable value = Variable::parameter(to_bf16(random_tensor({11, 2, 5}, 3)).value());
@@ -89,7 +89,7 @@ TEST(Bf16Attention, IsThatOfTheSameNumbersInF32) {
   EXPECT_NE(query.grad().data()[7], 0);
 }
 
-TEST(Bf16Attention, InputsHaveToBeAlike) {
+TEST(Bf16Attention, InputsMustHaveTheSameDType) {
   const Tensor x = random_tensor({3, 2, 4}, 1), halves = to_bf16(x).value();
   EXPECT_THROW(scaled_dot_product_attention(halves, x, x), ShapeError);
   EXPECT_THROW(scaled_dot_product_attention(x, x, halves), ShapeError);

@@ -58,7 +58,7 @@ TEST(DropPath, KeepsTheExpectedValue) {
   }
 }
 
-TEST(DropPath, RefusesOffsetsOfOtherRowsAndRatesFromOne) {
+TEST(DropPath, RejectsMismatchedOffsetsAndRatesOfOneOrMore) {
   const Variable x = random_tensor({12, 5}, 1);
   EXPECT_EQ(message_of<ShapeError>([&] {
               drop_path(x, Offsets({0, 4}), kHalf);

@@ -18,7 +18,7 @@ int failures_of(const Tensor& found, const Tensor& expected) {
   return failures_in([&] { expect_close(found, expected, "numbers"); });
 }
 
-TEST(ExpectClose, FindsAWrongElementAnywhere) {
+TEST(ExpectClose, DetectsAWrongElement) {
   const Tensor expected = random_tensor({2, 3}, 1);
   EXPECT_EQ(failures_of(expected.clone(), expected), 0);
   for (int64_t i = 0; i < expected.numel(); ++i) {
@@ -31,7 +31,7 @@ TEST(ExpectClose, FindsAWrongElementAnywhere) {
   }
 }
 
-TEST(ExpectClose, FindsAnotherShape) {
+TEST(ExpectClose, DetectsAnotherShape) {
   const Tensor expected = random_tensor({2, 3}, 1);
   for (const Shape& shape : {Shape{3, 2}, Shape{6}, Shape{1, 2, 3}, Shape{2, 3, 1}})
     EXPECT_EQ(failures_of(expected.reshape(shape), expected), 1) << shape;
@@ -40,8 +40,6 @@ TEST(ExpectClose, FindsAnotherShape) {
   EXPECT_EQ(failures_of(expected, {}), 1);
 }
 
-TEST(GoldenFiles, OfAnUnknownNameAreAnError) {
-  EXPECT_THROW(golden_files("ops", "no such op"), std::runtime_error);
-}
+TEST(GoldenFiles, RejectUnknownNames) { EXPECT_THROW(golden_files("ops", "no such op"), std::runtime_error); }
 
 }  // namespace

@@ -31,7 +31,7 @@ void add(const Variable& to, const Tensor& gradient) {
   if (to.requires_grad()) to.add_grad(gradient);
 }
 
-TEST(GradientCheck, PassesForARightGradient) {
+TEST(GradientCheck, AcceptsACorrectGradient) {
   EXPECT_EQ(failures_of(sum_with([](const Variable& x, const Variable& y, const Tensor& dz) {
               add(x, dz);
               add(y, dz);
@@ -39,7 +39,7 @@ TEST(GradientCheck, PassesForARightGradient) {
             0);
 }
 
-TEST(GradientCheck, NoticesAGradientThatIsALittleTooLarge) {
+TEST(GradientCheck, DetectsASlightlyWrongGradient) {
   EXPECT_GT(failures_of(sum_with([](const Variable& x, const Variable& y, const Tensor& dz) {
               add(x, dz);
               add(y, (Variable(dz) * 1.002f).value());
@@ -47,7 +47,7 @@ TEST(GradientCheck, NoticesAGradientThatIsALittleTooLarge) {
             0);
 }
 
-TEST(GradientCheck, NoticesAGradientThatOverwritesAnother) {
+TEST(GradientCheck, DetectsAnOverwrittenGradient) {
   EXPECT_GT(failures_of(sum_with([](const Variable& x, const Variable& y, const Tensor& dz) {
               add(x, dz);
               if (y.requires_grad()) y.gradient_slot().tensor.copy_from(dz);
@@ -55,7 +55,7 @@ TEST(GradientCheck, NoticesAGradientThatOverwritesAnother) {
             0);
 }
 
-TEST(GradientCheck, NoticesAnInputThatStarvesWhereAnotherIsFrozen) {
+TEST(GradientCheck, DetectsAMissingGradientBesideAFrozenInput) {
   EXPECT_GT(failures_of(sum_with([](const Variable& x, const Variable& y, const Tensor& dz) {
               if (!x.requires_grad()) return;
               add(x, dz);
@@ -64,7 +64,7 @@ TEST(GradientCheck, NoticesAnInputThatStarvesWhereAnotherIsFrozen) {
             0);
 }
 
-TEST(GradientCheck, NoticesAMissingGradient) {
+TEST(GradientCheck, DetectsAMissingGradient) {
   EXPECT_GT(failures_of(sum_with([](const Variable& x, const Variable&, const Tensor& dz) { add(x, dz); })),
             0);
 }

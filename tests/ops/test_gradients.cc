@@ -59,7 +59,7 @@ TEST(Gradients, Activations) {
   }
 }
 
-TEST(Gradients, ReluAwayFromItsCorner) {
+TEST(Gradients, ReluAwayFromZero) {
   Tensor x = random_tensor({6, 21}, 1);
   for (float& value : x.values()) value += value > 0 ? 0.1f : -0.1f;
   check_gradients({.function = [](const auto& in) { return activate(in[0], Activation::relu, kDropout); },
@@ -99,7 +99,7 @@ TEST(Gradients, RmsNorm) {
 }
 
 // Weight and bias, each trained or not, and written or added to, independently.
-TEST(Gradients, ABiasOfTwoNorms) {
+TEST(Gradients, BiasSharedByTwoNorms) {
   check_gradients({.function =
                        [](const auto& in) {
                          return residual(layer_norm(in[0], in[1], in[3], 1e-3f),
@@ -109,7 +109,7 @@ TEST(Gradients, ABiasOfTwoNorms) {
                               random_tensor({18}, 4)}});
 }
 
-TEST(Gradients, OfOneParameterOfANorm) {
+TEST(Gradients, OneParameterOfANorm) {
   const Tensor x = random_tensor({5, 18}, 1), weight = random_tensor({18}, 2), bias = random_tensor({18}, 3);
   check_gradients(
       {.function = [=](const auto& in) { return layer_norm(x, weight, in[0], 1e-3f); }, .inputs = {bias}});
@@ -202,70 +202,73 @@ TEST(Gradients, AttentionOnColumns) {
        .inputs = {random_tensor({7, 20}, 1)}});
 }
 
+// options(in): the options, given all inputs. Inputs: query, key, value, and what `options` uses.
+template <class Options>
+void check_attention(const Options& options, const std::vector<Tensor>& inputs) {
+  check_gradients({.function =
+                       [=](const auto& in) {
+                         return scaled_dot_product_attention(in[0], in[1], in[2], options(in)).output;
+                       },
+                   .inputs = inputs});
+}
+
 // Six query heads and two key heads, with ALiBi.
-TEST(Gradients, AttentionOfGroupedHeads) {
+TEST(Gradients, AttentionWithGroupedHeads) {
   const Tensor slopes = Tensor::from(std::vector{0.5f, 0.3f, 0.2f, 0.1f, 0.05f, 0.0f}, {6});
-  check_gradients(
-      {.function =
-           [=](const auto& in) {
-             const AttentionOptions options{.causal = true,
-                                            .alibi_slopes = slopes,
-                                            .query_offsets = Offsets({0, 4, 9}),
-                                            .key_offsets = Offsets({0, 6, 11})};
-             return scaled_dot_product_attention(in[0], in[1], in[2], options).output;
-           },
-       .inputs = {random_tensor({9, 6, 4}, 1), random_tensor({11, 2, 4}, 2), random_tensor({11, 2, 5}, 3)}});
+  check_attention(
+      [=](const auto&) {
+        return AttentionOptions{.causal = true,
+                                .alibi_slopes = slopes,
+                                .query_offsets = Offsets({0, 4, 9}),
+                                .key_offsets = Offsets({0, 6, 11})};
+      },
+      {random_tensor({9, 6, 4}, 1), random_tensor({11, 2, 4}, 2), random_tensor({11, 2, 5}, 3)});
 }
 
 // More queries than keys and fewer, aligned to the first key, with effective caps.
 TEST(Gradients, AttentionWithASoftcap) {
   for (const Alignment alignment : {Alignment::last_key, Alignment::first_key}) {
-    check_gradients({.function =
-                         [=](const auto& in) {
-                           const AttentionOptions options{.causal = true,
-                                                          .alignment = alignment,
-                                                          .relative_bias = in[3],
-                                                          .scale = 1.2f,
-                                                          .softcap = 0.9f,
-                                                          .query_offsets = Offsets({0, 6, 9}),
-                                                          .key_offsets = Offsets({0, 4, 11})};
-                           return scaled_dot_product_attention(in[0], in[1], in[2], options).output;
-                         },
-                     .inputs = {random_tensor({9, 2, 4}, 1), random_tensor({11, 2, 4}, 2),
-                                random_tensor({11, 2, 5}, 3), random_tensor({2, 13}, 4)}});
+    check_attention(
+        [=](const auto& in) {
+          return AttentionOptions{.causal = true,
+                                  .alignment = alignment,
+                                  .relative_bias = in[3],
+                                  .scale = 1.2f,
+                                  .softcap = 0.9f,
+                                  .query_offsets = Offsets({0, 6, 9}),
+                                  .key_offsets = Offsets({0, 4, 11})};
+        },
+        {random_tensor({9, 2, 4}, 1), random_tensor({11, 2, 4}, 2), random_tensor({11, 2, 5}, 3),
+         random_tensor({2, 13}, 4)});
   }
 }
 
 // Sequences of different lengths with the same bias by distance.
 TEST(Gradients, AttentionWithARelativeBias) {
-  check_gradients({.function =
-                       [](const auto& in) {
-                         const AttentionOptions options{.relative_bias = in[3],
-                                                        .query_offsets = Offsets({0, 4, 9}),
-                                                        .key_offsets = Offsets({0, 6, 11})};
-                         return scaled_dot_product_attention(in[0], in[1], in[2], options).output;
-                       },
-                   .inputs = {random_tensor({9, 4, 4}, 1), random_tensor({11, 2, 4}, 2),
-                              random_tensor({11, 2, 5}, 3), random_tensor({4, 13}, 4)}});
+  check_attention(
+      [](const auto& in) {
+        return AttentionOptions{
+            .relative_bias = in[3], .query_offsets = Offsets({0, 4, 9}), .key_offsets = Offsets({0, 6, 11})};
+      },
+      {random_tensor({9, 4, 4}, 1), random_tensor({11, 2, 4}, 2), random_tensor({11, 2, 5}, 3),
+       random_tensor({4, 13}, 4)});
 }
 
-TEST(Gradients, AttentionWithEverything) {
-  const Offsets queries({0, 4, 9}), keys({0, 6, 11});
+TEST(Gradients, AttentionWithAllOptions) {
   Tensor mask = Tensor::empty({2, 1, 5, 6}, DType::u8);
   for (int64_t i = 0; i < mask.numel(); ++i) mask.data<uint8_t>()[i] = i % 4 != 1;
-  check_gradients({.function =
-                       [=](const auto& in) {
-                         const AttentionOptions options{.causal = true,
-                                                        .keep = mask,
-                                                        .bias = in[3],
-                                                        .scale = 0.4f,
-                                                        .dropout = kDropout,
-                                                        .query_offsets = queries,
-                                                        .key_offsets = keys};
-                         return scaled_dot_product_attention(in[0], in[1], in[2], options).output;
-                       },
-                   .inputs = {random_tensor({9, 3, 4}, 1), random_tensor({11, 3, 4}, 2),
-                              random_tensor({11, 3, 5}, 3), random_tensor({1, 3, 5, 6}, 4)}});
+  check_attention(
+      [=](const auto& in) {
+        return AttentionOptions{.causal = true,
+                                .keep = mask,
+                                .bias = in[3],
+                                .scale = 0.4f,
+                                .dropout = kDropout,
+                                .query_offsets = Offsets({0, 4, 9}),
+                                .key_offsets = Offsets({0, 6, 11})};
+      },
+      {random_tensor({9, 3, 4}, 1), random_tensor({11, 3, 4}, 2), random_tensor({11, 3, 5}, 3),
+       random_tensor({1, 3, 5, 6}, 4)});
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ std::vector<double> product(const Tensor& dy, const std::vector<Tensor>& blocks)
   return result;
 }
 
-TEST_P(LinearOf, IsTheMapOfTheDequantizedWeights) {
+TEST_P(LinearOf, MatchesTheDequantizedWeights) {
   const Weight q = weight_of(GetParam(), random_tensor({24, 40}, 1)),
                k = weight_of(GetParam(), random_tensor({9, 40}, 2));
   const Variable bias = Variable::parameter(random_tensor({24}, 3));
@@ -76,7 +76,7 @@ TEST_P(LinearOf, IsTheMapOfTheDequantizedWeights) {
 }
 
 // dx = dy W, with the quantised W.
-TEST_P(LinearOf, AFrozenWeightPassesTheGradientOn) {
+TEST_P(LinearOf, AFrozenWeightPropagatesGradients) {
   const Weight first = weight_of(GetParam(), random_tensor({24, 40}, 1)),
                second = weight_of(GetParam(), random_tensor({9, 40}, 2));
   const LinearWeights weights({first, second});
@@ -94,7 +94,7 @@ TEST_P(LinearOf, AFrozenWeightPassesTheGradientOn) {
 
 // The finite difference of the loss itself. As inputs of int8 products are rounded, they are multiples of
 // their rows' scales here, which two fixed elements determine, so that the difference is exact.
-TEST_P(LinearOf, TheGradientIsTheSlope) {
+TEST_P(LinearOf, GradientMatchesFiniteDifferences) {
   constexpr int64_t kInputs = 16;
   const LinearWeights weights({weight_of(GetParam(), random_tensor({5, kInputs}, 1))});
   const Tensor dy = random_tensor({1, 5}, 5);
@@ -118,7 +118,7 @@ TEST_P(LinearOf, TheGradientIsTheSlope) {
   }
 }
 
-TEST_P(LinearOf, CrossEntropyPassesTheGradientOn) {
+TEST_P(LinearOf, CrossEntropyPropagatesGradients) {
   const Weight weight = weight_of(GetParam(), random_tensor({11, 20}, 1));
   const LinearWeights weights({weight}, {Variable(random_tensor({11}, 2))});
   const Tensor numbers = random_tensor({6, 20}, 3),
@@ -144,7 +144,7 @@ TEST_P(LinearOf, CrossEntropyPassesTheGradientOn) {
 }
 
 // In inference, the activation overwrites the product.
-TEST_P(LinearOf, AnActivatedMapIsTheActivationOfTheMap) {
+TEST_P(LinearOf, LinearActivateEqualsActivateOfLinear) {
   const LinearWeights weights({weight_of(GetParam(), random_tensor({70, 40}, 1))},
                               {Variable(random_tensor({70}, 2))});
   const Tensor x = random_tensor({9, 40}, 3);
@@ -157,7 +157,7 @@ TEST_P(LinearOf, AnActivatedMapIsTheActivationOfTheMap) {
   }
 }
 
-TEST_P(LinearOf, ARowIsTheSameAloneAndFromManyThreads) {
+TEST_P(LinearOf, RowsAreIndependentAndThreadInvariant) {
   const LinearWeights weights({weight_of(GetParam(), random_tensor({130, 96}, 1))},
                               {Variable(random_tensor({130}, 2))});
   const Tensor x = random_tensor({60, 96}, 3);
@@ -176,7 +176,7 @@ TEST_P(LinearOf, ARowIsTheSameAloneAndFromManyThreads) {
   EXPECT_EQ(wrong, std::vector<int>(4));
 }
 
-TEST_P(LinearOf, AChangedWeightIsNoticed) {
+TEST_P(LinearOf, SeesAChangedWeight) {
   Variable values(to_dtype({random_tensor({5, 8}, 1)}, GetParam()).values),
       scales(to_dtype({random_tensor({5, 8}, 1)}, GetParam()).scales), bias(random_tensor({5}, 2));
   const LinearWeights weights({Weight(values, scales)}, {bias});
@@ -192,7 +192,7 @@ TEST_P(LinearOf, AChangedWeightIsNoticed) {
   EXPECT_FALSE(same_bits(changed, without));
 }
 
-TEST_P(LinearOf, ColumnsOfAWeightAreAWeight) {
+TEST_P(LinearOf, AcceptsColumnsOfAWeight) {
   const QuantizedTensor whole = to_dtype({random_tensor({21, 100}, 1)}, GetParam());
   const QuantizedTensor view{whole.values.columns(17, 70), whole.scales};
   const LinearWeights views({Weight(view)});
@@ -208,7 +208,7 @@ TEST_P(LinearOf, ColumnsOfAWeightAreAWeight) {
                         embedding(copies.weights()[0], ids, {}, {}).value()));
 }
 
-TEST_P(LinearOf, WithoutInputsIsTheBias) {
+TEST_P(LinearOf, WithoutInputsEqualsTheBias) {
   const QuantizedTensor none{Tensor::empty({3, 0}, GetParam()),
                              GetParam() == DType::i8 ? Tensor::full({3}, 1.0f) : Tensor()};
   const Tensor bias = random_tensor({3}, 1);
@@ -219,7 +219,7 @@ TEST_P(LinearOf, WithoutInputsIsTheBias) {
   }
 }
 
-TEST_P(LinearOf, ATableIsLookedUpInItsValues) {
+TEST_P(LinearOf, EmbeddingReadsTheQuantizedTable) {
   const Weight table = weight_of(GetParam(), random_tensor({11, 20}, 1));
   const Tensor ids = Tensor::from(std::vector<int32_t>{3, 10, 0, 3}, {4});
   const Tensor y = embedding(table, ids, {}, {.factor = 2}).value();
@@ -231,7 +231,7 @@ TEST_P(LinearOf, ATableIsLookedUpInItsValues) {
 }
 
 // A frozen table in training: dropout applies to its rows in any dtype, and positions are trained.
-TEST_P(LinearOf, AFrozenTableIsDroppedFrom) {
+TEST_P(LinearOf, DropoutAppliesToAFrozenTable) {
   const QuantizedTensor value = to_dtype({random_tensor({11, 40}, 1)}, GetParam());
   const Tensor ids = Tensor::from(std::vector<int32_t>{3, 10, 0, 3}, {4});
   const Variable positions = Variable::parameter(random_tensor({4, 40}, 2));
@@ -244,7 +244,7 @@ TEST_P(LinearOf, AFrozenTableIsDroppedFrom) {
   EXPECT_TRUE(positions.has_grad());
 }
 
-TEST_P(LinearOf, OnlyF32IsTrained) {
+TEST_P(LinearOf, OnlyF32IsTrainable) {
   const QuantizedTensor value = to_dtype({random_tensor({11, 20}, 1)}, GetParam());
   const Weight weight(Variable::parameter(value.values), Variable(value.scales));
   const LinearWeights weights({weight});
@@ -273,7 +273,7 @@ INSTANTIATE_TEST_SUITE_P(All, LinearOf, ::testing::ValuesIn(kWeightDTypes),
                          [](const auto& dtype) { return std::string(name_of(dtype.param)); });
 
 // The backward pass keeps what it needs alive, whatever happens to the objects passed to the forward pass.
-TEST(Linear, WeightsMayMoveOrGoBeforeTheBackwardPass) {
+TEST(Linear, WeightsMayMoveOrBeDestroyedBeforeBackward) {
   const Tensor numbers = random_tensor({6, 5}, 1), x = random_tensor({3, 5}, 2),
                dy = random_tensor({3, 6}, 3);
   const Tensor labels = Tensor::from(std::vector<int32_t>{0, 5, 2}, {3});
@@ -315,7 +315,7 @@ TEST(Linear, WeightsMayMoveOrGoBeforeTheBackwardPass) {
 }
 
 // The caller selects the layout, with and without a tape.
-TEST(Linear, ATapeDoesNotChooseTheProduct) {
+TEST(Linear, ATapeDoesNotChangeTheProduct) {
   const LinearWeights weights({Variable::parameter(random_tensor({300, 257}, 1))});
   const Tensor x = random_tensor({33, 257}, 2);
   Tensor outside[2], inside[2];
@@ -330,7 +330,7 @@ TEST(Linear, ATapeDoesNotChooseTheProduct) {
   EXPECT_FALSE(same_bits(outside[0], outside[1])) << "the two layouts are one";
 }
 
-TEST(Linear, RefusesWhatDoesNotFit) {
+TEST(Linear, RejectsMismatchedShapes) {
   const Variable w(random_tensor({4, 8}, 1));
   const Tensor x = random_tensor({2, 8}, 2);
   const auto refused = [&](const std::vector<Weight>& weights, const std::vector<Variable>& biases,
@@ -360,7 +360,7 @@ TEST(Linear, RefusesWhatDoesNotFit) {
   expect_mentions(refused({Variable(weight_of(DType::i8, w.value()).values())}, {}, x), {"scales [4]"});
 }
 
-TEST(Linear, RefusesMapsThatAreNone) {
+TEST(Linear, RejectsInvalidWeights) {
   EXPECT_NE(message_of<UsageError>([] { LinearWeights({}); }).find("at least one weight"), std::string::npos);
   EXPECT_NE(message_of<UsageError>([] { LinearWeights({Weight()}); }).find("undefined"), std::string::npos);
   const Variable w(random_tensor({4, 8}, 1));

@@ -64,7 +64,7 @@ class Bf16Operands : public ::testing::Test {
   }
 };
 
-TEST_F(Bf16Operands, OfALinearMap) {
+TEST_F(Bf16Operands, Linear) {
   const Tensor dy = random_tensor({kTokens, kOutputs}, 5);
   Tape tape;
   const Variable y = linear(x, weights, WeightLayout::packed_bf16);
@@ -77,7 +77,7 @@ TEST_F(Bf16Operands, OfALinearMap) {
   EXPECT_NE(at(y.value(), 0, 0), at(unrounded, 0, 0));
 }
 
-TEST_F(Bf16Operands, OfAnActivatedMap) {
+TEST_F(Bf16Operands, LinearActivate) {
   const Tensor dy = random_tensor({kTokens, kOutputs}, 5);
   Tape tape;
   tape.backward(weighted_sum(
@@ -91,7 +91,7 @@ TEST_F(Bf16Operands, OfAnActivatedMap) {
   expect_gradients(passed, 2e-5);
 }
 
-TEST_F(Bf16Operands, OfACrossEntropy) {
+TEST_F(Bf16Operands, CrossEntropy) {
   std::vector<int32_t> labels;
   for (int64_t t = 0; t < kTokens; ++t) labels.push_back(static_cast<int32_t>(7 * t % kOutputs));
   Tape tape;
@@ -118,7 +118,7 @@ TEST_F(Bf16Operands, OfACrossEntropy) {
 }
 
 // The update's own products are not rounded.
-TEST_F(Bf16Operands, NotOfALowRankUpdate) {
+TEST_F(Bf16Operands, LowRankUpdateStaysF32) {
   const Variable a = Variable::parameter(random_tensor({3, kInputs}, 6)),
                  b = Variable::parameter(random_tensor({kFirst, 3}, 7));
   const Tensor plain = linear(x, weights, WeightLayout::packed_bf16).value();

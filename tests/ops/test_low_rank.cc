@@ -39,7 +39,7 @@ Tensor whole(const Tensor& weight, const Tensor& a, const Tensor& b, float scale
 class LowRankOf : public ::testing::TestWithParam<DType> {};
 
 // Only the second of two weights in one product has an update.
-TEST_P(LowRankOf, IsAProductWithTheSum) {
+TEST_P(LowRankOf, EqualsAProductWithTheSum) {
   const Tensor x = random_tensor({7, 40}, 1), bias = random_tensor({9}, 2);
   const QuantizedTensor first = to_dtype({random_tensor({24, 40}, 3)}, GetParam()),
                         second = to_dtype({random_tensor({9, 40}, 4)}, GetParam());
@@ -65,7 +65,7 @@ TEST_P(LowRankOf, IsAProductWithTheSum) {
 INSTANTIATE_TEST_SUITE_P(DTypes, LowRankOf, ::testing::Values(DType::f32, DType::bf16, DType::i8),
                          [](const auto& one) { return std::string(name_of(one.param)); });
 
-TEST(LowRank, RowsHaveTheSameBitsAlone) {
+TEST(LowRank, RowsAreIndependent) {
   const Tensor x = random_tensor({33, 40}, 1);
   const LinearWeights weights(
       {updated({random_tensor({24, 40}, 2)}, random_tensor({4, 40}, 3), random_tensor({24, 4}, 4), 2.0f)});
@@ -128,7 +128,7 @@ TEST(LowRank, GradientsOverAFrozenInt8Weight) {
   }
 }
 
-TEST(LowRank, RefusesMatricesThatDoNotFit) {
+TEST(LowRank, RejectsMismatchedMatrices) {
   const Tensor x = random_tensor({2, 12}, 1), w = random_tensor({9, 12}, 2);
   const auto run = [&](const Tensor& a, const Tensor& b) {
     return linear(x, LinearWeights({updated({w}, a, b, 1)}));

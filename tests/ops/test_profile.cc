@@ -32,7 +32,7 @@ const Profile::Entry* find(const std::vector<Profile::Entry>& entries, const std
   return nullptr;
 }
 
-TEST(Profile, TimeWithinBelongsToTheInnermostScope) {
+TEST(Profile, TimeIsThatOfTheInnermostScope) {
   const Profile profile(&fake_now);
   pass_ms(4);
   {
@@ -55,7 +55,7 @@ TEST(Profile, TimeWithinBelongsToTheInnermostScope) {
   EXPECT_DOUBLE_EQ(profile.seconds(), 0.054);
 }
 
-TEST(Profile, AWholeIsNotTakenApart) {
+TEST(Profile, CompositeOperationsAreOneEntry) {
   const Profile profile(&fake_now);
   {
     const auto validation = ProfileScope::whole("validation");
@@ -74,7 +74,7 @@ TEST(Profile, AWholeIsNotTakenApart) {
   EXPECT_EQ(entries[1].operation, "after") << "what follows counts again";
 }
 
-TEST(Profile, OneOnAThread) {
+TEST(Profile, OnePerThread) {
   const Profile profile;
   EXPECT_THROW(Profile(), UsageError);
   std::thread([] {
@@ -111,7 +111,7 @@ struct Model {
   }
 };
 
-TEST(Profile, KnowsTheOperationsOfAStepAndTheirWork) {
+TEST(Profile, RecordsOperationsAndTheirWork) {
   Model model;
   const Profile profile;
   model.gradients();

@@ -14,7 +14,7 @@ namespace {
 using namespace qkv;
 using namespace qkv::testing;
 
-TEST(Quantize, DTypesAreKnownByName) {
+TEST(Quantize, ParsesDTypeNames) {
   EXPECT_EQ(weight_dtype_names(), (std::vector<std::string>{"f32", "bf16", "int8"}));
   for (const std::string& name : weight_dtype_names())
     EXPECT_EQ(weight_dtype_name(weight_dtype_from_name(name)), name);
@@ -24,7 +24,7 @@ TEST(Quantize, DTypesAreKnownByName) {
             std::string::npos);
 }
 
-TEST(Quantize, ConvertsThereAndBack) {
+TEST(Quantize, RoundTrips) {
   const Tensor numbers = random_tensor({6, 50}, 1);
   const QuantizedTensor int8 = to_dtype({numbers}, DType::i8);
   EXPECT_EQ(int8.dtype(), DType::i8);
@@ -37,7 +37,7 @@ TEST(Quantize, ConvertsThereAndBack) {
   EXPECT_EQ(same.values.address(), int8.values.address()) << "copied";
 }
 
-TEST(Quantize, ViewsAreThatOfTheirCopies) {
+TEST(Quantize, ViewsEqualTheirCopies) {
   const Tensor whole = random_tensor({6, 50}, 1), view = whole.columns(3, 20);
   for (const DType dtype : kWeightDTypes) {
     const Tensor found = dequantize(to_dtype({view}, dtype)),
@@ -56,7 +56,7 @@ TEST(Quantize, WidensAnyRank) {
   }
 }
 
-TEST(Quantize, RefusesWhatInt8CannotSay) {
+TEST(Quantize, RejectsValuesWithoutInt8Form) {
   Tensor bad = random_tensor({3, 4}, 1);
   bad.values()[5] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_NE(message_of<NumericError>([&] { to_dtype({bad}, DType::i8); }).find("[3, 4]"), std::string::npos);
@@ -65,7 +65,7 @@ TEST(Quantize, RefusesWhatInt8CannotSay) {
   EXPECT_THROW(to_dtype({bad}, DType::i32), ShapeError);
 }
 
-TEST(Quantize, Int8NeedsItsScales) {
+TEST(Quantize, Int8RequiresScales) {
   const QuantizedTensor weight = to_dtype({random_tensor({3, 4}, 1)}, DType::i8);
   for (const Tensor& scales : {Tensor(), Tensor::zeros({4}), Tensor::zeros({3}, DType::i32)}) {
     EXPECT_NE(message_of<ShapeError>([&] {

@@ -15,13 +15,14 @@
 #include "qkv/ops/linear_of.h"
 #include "qkv/ops/norm.h"
 #include "tests/support/random.h"
+#include "tests/support/scratch.h"
 
 namespace {
 
 using namespace qkv;
 using namespace qkv::testing;
 
-TEST(Tape, WithoutOneNothingIsKept) {
+TEST(Tape, NothingIsRecordedWithoutATape) {
   const Variable x = Variable::parameter(random_tensor({3, 4}, 1));
   EXPECT_FALSE(activate(x, Activation::silu).requires_grad());
   Tape tape;
@@ -34,7 +35,7 @@ TEST(Tape, DoesNotNest) {
   EXPECT_THROW(Tape(), UsageError);
 }
 
-TEST(Tape, NamesTheFirstBadNumber) {
+TEST(Tape, NamesTheFirstNonFiniteValue) {
   Variable x = Variable::parameter(random_tensor({2, 3}, 1));
   Tape tape;
   const NameScope encoder("encoder");
@@ -49,23 +50,15 @@ TEST(Tape, NamesTheFirstBadNumber) {
   EXPECT_EQ(tape.first_non_finite(), "encoder.layers.3.self_attn: activate [2, 3]: infinity at element 4");
 }
 
-std::string message_of(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-TEST(Tape, BackwardTakesWhatItRecordedAndOnce) {
+TEST(Tape, BackwardAcceptsRecordedValuesOnce) {
   const Variable x = Variable::parameter(random_tensor({2, 3}, 1));
   const Tensor coefficients = random_tensor({2, 3}, 2);
   const Variable outside = weighted_sum(x, coefficients);
   Tape tape;
   const auto refused = [&](const Variable& loss) {
-    EXPECT_NE(message_of([&] { tape.backward(loss); }).find("expected a value that this tape has recorded"),
-              std::string::npos);
+    EXPECT_NE(
+        message_of<Error>([&] { tape.backward(loss); }).find("expected a value that this tape has recorded"),
+        std::string::npos);
     EXPECT_FALSE(x.has_grad());
   };
   refused(outside);
@@ -73,12 +66,12 @@ TEST(Tape, BackwardTakesWhatItRecordedAndOnce) {
   refused(Variable::parameter(Tensor::full({1}, 2.0f)));
 
   const Variable y = activate(x, Activation::silu), loss = weighted_sum(y, coefficients);
-  EXPECT_EQ(message_of([&] { tape.backward(y); }), "backward: expected one element, found [2, 3]");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(message_of<Error>([&] { tape.backward(y); }), "backward: expected one element, found [2, 3]");
+  EXPECT_EQ(message_of<Error>([&] {
               tape.backward(y, Tensor::full({3, 2}, 1.0f));
             }),
             "backward: the gradient needs f32 and the value's shape [2, 3], found f32 [3, 2]");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(message_of<Error>([&] {
               tape.backward(y, Tensor::zeros({2, 3}, DType::i32));
             }),
             "backward: the gradient needs f32 and the value's shape [2, 3], found i32 [2, 3]");
@@ -91,7 +84,7 @@ TEST(Tape, BackwardTakesWhatItRecordedAndOnce) {
   for (int64_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(x.grad().values()[i], 2 * once.values()[i]);
 }
 
-TEST(Tape, TakesAGradientWithARowStride) {
+TEST(Tape, AcceptsAGradientWithARowStride) {
   Tensor wide = random_tensor({4, 7}, 1);
   const Tensor before = wide.clone(), gradient = wide.columns(2, 3);
   using Operation = std::function<Variable(const Variable&)>;
@@ -117,18 +110,18 @@ TEST(Tape, TakesAGradientWithARowStride) {
   }
 }
 
-TEST(Variable, UndefinedOnesAreErrors) {
+TEST(Variable, UndefinedVariablesAreErrors) {
   const Variable nothing;
   const std::string expected = "encoder: expected a variable with a value, found an undefined one";
   const NameScope scope("encoder");
   const auto named = [&](const std::string& operation) {
     return "encoder: " + operation + expected.substr(std::string("encoder").size());
   };
-  EXPECT_EQ(message_of([&] { activate(nothing, Activation::silu); }), named("activate"));
-  EXPECT_EQ(message_of([&] { residual(random_tensor({2, 3}, 1), nothing); }), named("residual"));
-  EXPECT_EQ(message_of([&] { nothing.gradient_slot(); }), expected);
-  EXPECT_EQ(message_of([&] { nothing.columns(0, 1); }), expected);
-  EXPECT_EQ(message_of([&] { Variable(nothing).set_value(random_tensor({1}, 1)); }), expected);
+  EXPECT_EQ(message_of<Error>([&] { activate(nothing, Activation::silu); }), named("activate"));
+  EXPECT_EQ(message_of<Error>([&] { residual(random_tensor({2, 3}, 1), nothing); }), named("residual"));
+  EXPECT_EQ(message_of<Error>([&] { nothing.gradient_slot(); }), expected);
+  EXPECT_EQ(message_of<Error>([&] { nothing.columns(0, 1); }), expected);
+  EXPECT_EQ(message_of<Error>([&] { Variable(nothing).set_value(random_tensor({1}, 1)); }), expected);
 }
 
 TEST(Variable, FrozenLeavesGetNoGradient) {
@@ -219,7 +212,7 @@ void expect_same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b
   }
 }
 
-TEST(LinearActivate, IsLinearAndThenActivate) {
+TEST(LinearActivate, EqualsActivateOfLinear) {
   const std::vector<Tensor> inputs{random_tensor({9, 5}, 1), random_tensor({7, 5}, 2), random_tensor({7}, 3)};
   for (const Activation activation : {Activation::relu, Activation::gelu_exact, Activation::identity}) {
     for (const float rate : {0.0f, 0.4f}) {
@@ -239,7 +232,7 @@ TEST(LinearActivate, IsLinearAndThenActivate) {
   }
 }
 
-TEST(LinearOf, IsLinearOfTheFunctionsResult) {
+TEST(LinearOf, EqualsLinearOfTheComputedWeight) {
   for (const bool with_gate : {false, true}) {
     const std::vector<Tensor> inputs{random_tensor({9, with_gate ? 10 : 5}, 1), random_tensor({7, 5}, 2),
                                      random_tensor({7}, 3)};
@@ -266,7 +259,7 @@ TEST(LinearOf, IsLinearOfTheFunctionsResult) {
   }
 }
 
-TEST(Tape, GradientsOfParametersTakeMemoryFromTheirProductToTheirEnd) {
+TEST(Tape, ParameterGradientsUseMemoryFromBackwardToClear) {
   const Variable x = Variable::parameter(random_tensor({40, 50}, 1));
   const auto of_gradients = [] {
     return allocator_stats().in_use_for[static_cast<size_t>(MemoryUse::gradients)];
@@ -283,7 +276,7 @@ TEST(Tape, GradientsOfParametersTakeMemoryFromTheirProductToTheirEnd) {
   }
 }
 
-TEST(LinearOf, DoesNotKeepTheResult) {
+TEST(LinearOf, DoesNotKeepTheComputedWeight) {
   const Variable x = Variable::parameter(random_tensor({400, 50}, 1));
   const LinearWeights weights({Variable::parameter(random_tensor({3, 50}, 2))});
   int calls = 0;
@@ -308,7 +301,7 @@ TEST(LinearOf, DoesNotKeepTheResult) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST(LinearOf, RecordsWhatDependsOnAParameter) {
+TEST(LinearOf, RecordsDependenceOnAParameter) {
   const Tensor x = random_tensor({4, 5}, 1), w = random_tensor({3, 5}, 2), dy = random_tensor({4, 3}, 3);
   const auto of = [&](const Variable& input, const Variable& weight) {
     return linear_of([input] { return activate(input, Activation::tanh); }, LinearWeights({weight}));
@@ -335,26 +328,26 @@ TEST(LinearOf, RecordsWhatDependsOnAParameter) {
   EXPECT_FALSE(weight.has_grad());
 }
 
-TEST(ResidualLayerNorm, GivesTheSameBitsInTheBranchsMemory) {
+TEST(ResidualLayerNorm, SameBitsInPlace) {
   const std::vector<Tensor> inputs{random_tensor({9, 20}, 1), random_tensor({9, 20}, 2),
                                    random_tensor({20}, 3), random_tensor({20}, 4)};
-  const auto with = [&](Afterwards afterwards, const Dropout& dropout) {
+  const auto with = [&](Reuse reuse, const Dropout& dropout) {
     return run(
         [=](const auto& in) {
           return residual_layer_norm(in[0], activate(in[1], Activation::silu), dropout, in[2], in[3], 1e-5f,
-                                     afterwards);
+                                     reuse);
         },
         inputs);
   };
   for (const float rate : {0.0f, 0.4f}) {
     const Dropout dropout{.rate = rate, .seed = 5, .step = 2, .site = 3};
-    expect_same_bits(with(Afterwards::kept, dropout), with(Afterwards::used_up, dropout));
+    expect_same_bits(with(Reuse::none, dropout), with(Reuse::in_place, dropout));
   }
 }
 
 TEST(Errors, NameTheModule) {
   const NameScope encoder("encoder"), layer("layers", 3);
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(message_of<Error>([] {
               residual(random_tensor({2, 5}, 1), random_tensor({5, 2}, 1));
             }),
             "encoder.layers.3: residual: shapes differ: [2, 5] and [5, 2]");

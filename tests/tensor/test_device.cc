@@ -17,7 +17,7 @@ TEST(Device, HasAName) {
   }
 }
 
-TEST(Device, WithoutKernelsThereIsTheHostAlone) {
+TEST(Device, OnlyTheHostWithoutKernels) {
   const Tensor x = Tensor::full({2, 3}, 1.5f);
   EXPECT_EQ(x.device(), Device::cpu);
   EXPECT_EQ(to_host(x).data(), x.data());

@@ -17,7 +17,7 @@ Tensor megabytes(int64_t count) {
   return Tensor::empty({count, static_cast<int64_t>(kMega / sizeof(float))});
 }
 
-TEST(MemoryUse, BelongsToTheScopeThatAllocated) {
+TEST(MemoryUse, IsThatOfTheAllocatingScope) {
   release_cached_memory();
   const size_t weights = in_use_for(MemoryUse::weights), others = in_use_for(MemoryUse::activations);
   Tensor weight, activation;
@@ -43,7 +43,7 @@ TEST(MemoryUse, BelongsToTheScopeThatAllocated) {
   EXPECT_EQ(in_use_for(MemoryUse::activations), others);
 }
 
-TEST(MemoryUse, ThePeakKnowsWhatItWasMadeOf) {
+TEST(MemoryUse, PeakIsSplitByUse) {
   release_cached_memory();  // cached blocks may be larger than requested
   reset_allocator_peak();
   const size_t before = allocator_stats().peak_in_use;
@@ -63,7 +63,7 @@ TEST(MemoryUse, ThePeakKnowsWhatItWasMadeOf) {
   EXPECT_EQ(allocator_stats().peak_in_use, before + 8 * kMega);
 }
 
-TEST(MemoryUse, EachHasAName) {
+TEST(MemoryUse, HasNames) {
   for (size_t i = 0; i < kMemoryUses; ++i) {
     const std::string name = name_of(static_cast<MemoryUse>(i));
     EXPECT_FALSE(name.empty());

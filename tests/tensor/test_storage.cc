@@ -18,7 +18,7 @@ void take_and_give(size_t bytes) {
   for (int i = 0; i < 8; ++i) blocks.push_back(allocate(bytes + static_cast<size_t>(i) * 1000));
 }
 
-TEST(Storage, AFreedBlockIsHandedOutAgain) {
+TEST(Storage, ReusesAFreedBlock) {
   Storage block = allocate(5 * kMegabyte);
   std::byte* const memory = block.get();
   block.reset();
@@ -27,7 +27,7 @@ TEST(Storage, AFreedBlockIsHandedOutAgain) {
   EXPECT_EQ(allocator_stats().system_requests, requests);
 }
 
-TEST(Storage, SmallerBatchesUseTheBlocksOfLargerOnes) {
+TEST(Storage, SmallerBatchesReuseLargerBlocks) {
   release_cached_memory();
   take_and_give(9 * kMegabyte);
   const AllocatorStats before = allocator_stats();
@@ -36,7 +36,7 @@ TEST(Storage, SmallerBatchesUseTheBlocksOfLargerOnes) {
   EXPECT_EQ(allocator_stats().cached, before.cached);
 }
 
-TEST(Storage, ABlockIsNeverMuchLargerThanAskedFor) {
+TEST(Storage, BlocksAreNotMuchLargerThanRequested) {
   release_cached_memory();
   take_and_give(9 * kMegabyte);
   const size_t before = allocator_stats().in_use;
@@ -48,7 +48,7 @@ TEST(Storage, ABlockIsNeverMuchLargerThanAskedFor) {
   EXPECT_EQ(allocator_stats().in_use, before);
 }
 
-TEST(Storage, CountsWhatIsInUseAndGivesTheRestBack) {
+TEST(Storage, CountsMemoryInUseAndReleasesTheRest) {
   release_cached_memory();
   reset_allocator_peak();
   const AllocatorStats before = allocator_stats();
@@ -98,7 +98,7 @@ TEST(Storage, GradientsShareAFreeBlock) {
   EXPECT_EQ(allocate(24 * kMegabyte).get(), memory);
 }
 
-TEST(Storage, GradientsLeaveVeryLargeBlocksAlone) {
+TEST(Storage, GradientsDoNotUseVeryLargeBlocks) {
   release_cached_memory();
   allocate(65 * kMegabyte).reset();
   const size_t cached = allocator_stats().cached;

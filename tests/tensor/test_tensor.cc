@@ -3,15 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <concepts>
-#include <functional>
 #include <limits>
 #include <sstream>
 #include <type_traits>
 #include <utility>
 
 #include "qkv/tensor/ragged.h"
+#include "tests/support/scratch.h"
 
 namespace {
+
+using qkv::testing::message_of;
 
 using namespace qkv;
 
@@ -57,15 +59,6 @@ static_assert(
     std::same_as<decltype(std::declval<const Tensor&>().values<int32_t>()), std::span<const int32_t>>);
 static_assert(std::same_as<decltype(std::declval<const Ragged&>().values.data()), const float*>);
 
-std::string message_of(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const ShapeError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 // 0, 1, 2, ...
 Tensor counted(const Shape& shape) {
   Tensor tensor = Tensor::empty(shape);
@@ -81,11 +74,14 @@ std::string printed(const T& tensor) {
   return out.str();
 }
 
-TEST(Shape, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(message_of([] { Shape({2, -1}); }), "shape: extent 1 is negative: -1");
-  EXPECT_EQ(message_of([] { Shape({1, 1, 1, 1, 1, 1}); }), "shape: expected at most 5 extents, found 6");
+TEST(Shape, RejectsInvalidSizes) {
+  EXPECT_EQ(message_of<ShapeError>([] { Shape({2, -1}); }), "shape: extent 1 is negative: -1");
+  EXPECT_EQ(message_of<ShapeError>([] {
+              Shape({1, 1, 1, 1, 1, 1});
+            }),
+            "shape: expected at most 5 extents, found 6");
   constexpr int64_t kLarge = int64_t{1} << 31;
-  EXPECT_EQ(message_of([] {
+  EXPECT_EQ(message_of<ShapeError>([] {
               Shape({kLarge, kLarge});
             }),
             "shape: expected fewer than 2^60 elements, found [2147483648, 2147483648]");
@@ -93,10 +89,10 @@ TEST(Shape, RefusesWhatDoesNotFit) {
   EXPECT_THROW(Shape({0, kLarge, kLarge}), ShapeError) << "its strides would not fit";
   EXPECT_EQ(Shape({kLarge, kLarge / 8}).numel(), int64_t{1} << 59);
   EXPECT_EQ(Shape({0, 7}).numel(), 0);
-  EXPECT_EQ(message_of([] { Shape({2, 3})[2]; }), "axis 2 of a tensor of shape [2, 3]");
+  EXPECT_EQ(message_of<ShapeError>([] { Shape({2, 3})[2]; }), "axis 2 of a tensor of shape [2, 3]");
 }
 
-TEST(Tensor, UndefinedOnesHaveNoElements) {
+TEST(Tensor, UndefinedTensorsHaveNoElements) {
   const Tensor nothing;
   EXPECT_FALSE(nothing.defined());
   EXPECT_EQ(nothing.numel(), 0);
@@ -106,14 +102,14 @@ TEST(Tensor, UndefinedOnesHaveNoElements) {
   EXPECT_THROW(nothing.item(), ShapeError);
 }
 
-TEST(Tensor, FromRefusesAnotherNumberOfElements) {
-  EXPECT_EQ(message_of([] {
+TEST(Tensor, FromRejectsAnotherNumberOfElements) {
+  EXPECT_EQ(message_of<ShapeError>([] {
               Tensor::from(std::vector{1.0f, 2.0f}, {3});
             }),
             "Tensor::from: shape [3] holds 3 elements, found 2");
 }
 
-TEST(Tensor, AtIsCheckedAgainstTheShape) {
+TEST(Tensor, AtChecksItsIndices) {
   Tensor x = counted({2, 3, 4});
   EXPECT_EQ(x.at(1, 2, 3), 23.0f);
   EXPECT_EQ(x.at(-1, -3, -4), 12.0f);
@@ -124,10 +120,10 @@ TEST(Tensor, AtIsCheckedAgainstTheShape) {
   const Tensor ids = Tensor::from(std::vector<int32_t>{4, 7}, {2});
   EXPECT_EQ(ids.at<int32_t>(1), 7);
   EXPECT_EQ(Tensor::full({}, 3.0f).at(), 3.0f);
-  EXPECT_EQ(message_of([&] { x.at(0, 3, 0); }), "at(0, 3, 0): no element of shape [2, 3, 4]");
-  EXPECT_EQ(message_of([&] { x.at(0, 0, -5); }), "at(0, 0, -5): no element of shape [2, 3, 4]");
-  EXPECT_EQ(message_of([&] { x.at(1, 2); }), "at(1, 2): no element of shape [2, 3, 4]");
-  EXPECT_EQ(message_of([&] { ids.at(0); }), "tensor [2]: expected f32, found i32");
+  EXPECT_EQ(message_of<ShapeError>([&] { x.at(0, 3, 0); }), "at(0, 3, 0): no element of shape [2, 3, 4]");
+  EXPECT_EQ(message_of<ShapeError>([&] { x.at(0, 0, -5); }), "at(0, 0, -5): no element of shape [2, 3, 4]");
+  EXPECT_EQ(message_of<ShapeError>([&] { x.at(1, 2); }), "at(1, 2): no element of shape [2, 3, 4]");
+  EXPECT_EQ(message_of<ShapeError>([&] { ids.at(0); }), "tensor [2]: expected f32, found i32");
 }
 
 TEST(Tensor, SliceCopiesAlongAnyAxis) {
@@ -147,7 +143,8 @@ TEST(Tensor, SliceCopiesAlongAnyAxis) {
   expect(part, {1, 3, 2}, {13, 14, 17, 18, 21, 22});
   part.at(0, 0, 0) = -1;
   EXPECT_EQ(x.at(1, 0, 1), 13.0f);
-  EXPECT_EQ(message_of([&] { x.slice(1, 2, 2); }), "slice: 2 elements from 2 of axis 1 of shape [2, 3, 4]");
+  EXPECT_EQ(message_of<ShapeError>([&] { x.slice(1, 2, 2); }),
+            "slice: 2 elements from 2 of axis 1 of shape [2, 3, 4]");
   EXPECT_THROW(x.slice(3, 0, 1), ShapeError);
   EXPECT_THROW(x.slice(0, -1, 1), ShapeError);
   EXPECT_THROW(x.slice_rows(std::numeric_limits<int64_t>::max(), 2), ShapeError);
@@ -165,9 +162,9 @@ TEST(Tensor, Prints) {
   EXPECT_EQ(printed(Tensor()), "an undefined tensor");
 }
 
-TEST(Offsets, RefuseWhatDoesNotFit) {
+TEST(Offsets, RejectInvalidValues) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  EXPECT_EQ(message_of([] { Offsets::uniform(3, kMost); }),
+  EXPECT_EQ(message_of<ShapeError>([] { Offsets::uniform(3, kMost); }),
             "offsets: expected fewer than 2^31 tokens, found 3 sequences of 2147483647");
   EXPECT_THROW(Offsets::uniform(1, kMost + 1), ShapeError);
   EXPECT_THROW(Offsets::uniform(-1, 2), ShapeError);
@@ -177,7 +174,7 @@ TEST(Offsets, RefuseWhatDoesNotFit) {
   EXPECT_EQ(Offsets::uniform(2, 3), Offsets({0, 3, 6}));
 }
 
-TEST(Ragged, IsMadeOfSequences) {
+TEST(Ragged, JoinsSequences) {
   const Ragged ids = Ragged::from(std::vector<std::vector<int32_t>>{{5, 6}, {}, {7}});
   EXPECT_EQ(ids.offsets, Offsets({0, 2, 2, 3}));
   EXPECT_EQ(printed(ids.values), "i32 [3]: 5, 6, 7");

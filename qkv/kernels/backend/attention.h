@@ -78,13 +78,10 @@ struct AttentionInput {
 // Head h of query row t has the row number n = h * query tokens + t.
 struct AttentionCapture {
   // The weights of row n over all keys of its sequence are written to weights[offsets[n] ...], its scores
-  // (the softmax input; -infinity if masked) to scores[offsets[n] ...]; a negative offset: not captured.
-  // Null: no row is.
+  // (the softmax input; -infinity if masked) to scores[offsets[n] ...]. Null: neither is written.
   const int64_t* offsets = nullptr;
   float* weights = nullptr;
   float* scores = nullptr;
-  // [n], or null: entropy -sum_j p_j log(p_j), in nats.
-  float* entropy = nullptr;
   // [n, top]: each row's largest weights in descending order (ties by earlier key), and their keys, counted
   // within the sequence. 0 and -1 beyond the number of nonzero weights.
   int64_t top = 0;

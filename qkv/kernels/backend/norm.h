@@ -5,13 +5,9 @@
 
 #include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/dropout.h"
+#include "qkv/kernels/norm_kind.h"
 
 namespace qkv::kernels {
-
-enum class NormKind {
-  layer,  // y = (z - mean(z)) / sqrt(var(z) + epsilon) * weight + bias (Ba et al. 2016)
-  rms,    // y = z / sqrt(mean(z^2) + epsilon) * weight (Zhang and Sennrich 2019)
-};
 
 // z = x + dropout(residual); y = norm(z), by row.
 struct NormInput {

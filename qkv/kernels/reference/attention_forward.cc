@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "qkv/kernels/reference/attention.h"
@@ -7,13 +6,6 @@
 
 namespace qkv::kernels::reference {
 namespace {
-
-// -sum_j p_j log(p_j)
-double entropy(const double* p, int64_t keys) {
-  double sum = 0;
-  for (int64_t j = 0; j < keys; ++j) sum -= p[j] > 0 ? p[j] * std::log(p[j]) : 0;
-  return sum;
-}
 
 void store_largest(const double* p, int64_t keys, int64_t top, float* top_weights, int32_t* top_keys) {
   std::vector<int32_t> order(static_cast<size_t>(keys));
@@ -30,13 +22,12 @@ void store_largest(const double* p, int64_t keys, int64_t top, float* top_weight
 // `number`: the row number of AttentionCapture.
 void capture(const AttentionCapture& wanted, int64_t number, const double* weights, const Doubles& scores) {
   const auto keys = static_cast<int64_t>(scores.size());
-  if (wanted.offsets != nullptr && wanted.offsets[number] >= 0) {
+  if (wanted.offsets != nullptr) {
     if (wanted.weights != nullptr) {
       store(Doubles(weights, weights + keys), wanted.weights + wanted.offsets[number]);
     }
     if (wanted.scores != nullptr) store(scores, wanted.scores + wanted.offsets[number]);
   }
-  if (wanted.entropy != nullptr) wanted.entropy[number] = static_cast<float>(entropy(weights, keys));
   if (wanted.top > 0) {
     store_largest(weights, keys, wanted.top, wanted.top_weights + number * wanted.top,
                   wanted.top_keys + number * wanted.top);

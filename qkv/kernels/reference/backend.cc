@@ -42,8 +42,8 @@ void convert(WeightRows& a) { make_readable(a.data, a.scales); }
 void convert(AttentionShape& a) { make_readable(a.keep.data, a.bias.data, a.alibi_slopes, a.relative.data); }
 void convert(AttentionInput& a) { make_readable(a.query, a.key, a.value); }
 void convert(AttentionOutput& a) {
-  make_readable(a.output, a.log_sum_exp, a.capture.weights, a.capture.scores, a.capture.entropy,
-                a.capture.top_weights, a.capture.top_keys);
+  make_readable(a.output, a.log_sum_exp, a.capture.weights, a.capture.scores, a.capture.top_weights,
+                a.capture.top_keys);
 }
 void convert(AttentionGradients& a) { make_readable(a.query, a.key, a.value, a.bias, a.relative); }
 void convert(Rotary& a) { make_readable(a.x, a.y, a.cosines, a.sines, a.positions); }

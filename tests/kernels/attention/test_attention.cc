@@ -49,39 +49,18 @@ std::string name(const AttentionOptions& o) {
   return text.str();
 }
 
-// The gradient of a bias: the sum of the scores' gradients over its broadcast axes.
-std::vector<double> bias_gradient(const AttentionCase& problem, const std::vector<double>& scores) {
-  std::vector<double> sum(problem.bias_count(), 0.25);
+// The gradient of a bias: the initial 0.25 plus the gradients of the scores that each element is added to.
+// index(s, h, i, j): the element added to the score of key j for query i.
+template <class Index>
+std::vector<double> bias_gradient(const AttentionCase& problem, const std::vector<double>& scores,
+                                  size_t elements, const Index& index) {
+  std::vector<double> sum(elements, 0.25);
   const auto& o = problem.options();
-  const auto& bias = problem.shape.bias;
   size_t at = 0;
   for (size_t s = 0; s < o.queries.size(); ++s) {
     for (int64_t h = 0; h < o.heads; ++h) {
       for (int64_t i = 0; i < o.queries[s]; ++i) {
-        for (int64_t j = 0; j < o.keys[s]; ++j) {
-          sum[static_cast<size_t>(static_cast<int64_t>(s) * bias.batch_stride + h * bias.head_stride +
-                                  i * bias.query_stride + j)] += scores[at++];
-        }
-      }
-    }
-  }
-  return sum;
-}
-
-// Likewise for a bias by distance.
-std::vector<double> relative_gradient(const AttentionCase& problem, const std::vector<double>& scores) {
-  std::vector<double> sum(problem.relative_count(), 0.25);
-  const auto& o = problem.options();
-  const auto& relative = problem.shape.relative;
-  size_t at = 0;
-  for (size_t s = 0; s < o.queries.size(); ++s) {
-    for (int64_t h = 0; h < o.heads; ++h) {
-      for (int64_t i = 0; i < o.queries[s]; ++i) {
-        for (int64_t j = 0; j < o.keys[s]; ++j) {
-          const int64_t shift = o.alignment == Alignment::last_key ? o.keys[s] - o.queries[s] : 0;
-          const int64_t distance = j - (i + shift);
-          sum[static_cast<size_t>(h * relative.head_stride + relative.zero + distance)] += scores[at++];
-        }
+        for (int64_t j = 0; j < o.keys[s]; ++j) sum[static_cast<size_t>(index(s, h, i, j))] += scores[at++];
       }
     }
   }
@@ -120,17 +99,27 @@ void check(const AttentionOptions& options, double factor = 1) {
   compare(gradients.query, slope.query, "query");
   compare(gradients.key, slope.key, "key");
   compare(gradients.value, slope.value, "value");
+  const auto compare_bias = [&](const std::vector<float>& gradient, const auto& index) {
+    const auto wanted = bias_gradient(problem, slope.scores, gradient.size(), index);
+    EXPECT_LT(difference(gradient, wanted) / magnitude(wanted), kBackwardError * factor);
+  };
+  const ScoreBias& bias = problem.shape.bias;
   if (options.bias != Mask::none) {
-    const auto wanted = bias_gradient(problem, slope.scores);
-    EXPECT_LT(difference(gradients.bias, wanted) / magnitude(wanted), kBackwardError * factor);
+    compare_bias(gradients.bias, [&](size_t s, int64_t h, int64_t i, int64_t j) {
+      return static_cast<int64_t>(s) * bias.batch_stride + h * bias.head_stride + i * bias.query_stride + j;
+    });
   }
+  const RelativeBias& relative = problem.shape.relative;
   if (options.relative) {
-    const auto wanted = relative_gradient(problem, slope.scores);
-    EXPECT_LT(difference(gradients.relative, wanted) / magnitude(wanted), kBackwardError * factor);
+    compare_bias(gradients.relative, [&](size_t s, int64_t h, int64_t i, int64_t j) {
+      const int64_t shift =
+          options.alignment == Alignment::last_key ? options.keys[s] - options.queries[s] : 0;
+      return h * relative.head_stride + relative.zero + j - (i + shift);
+    });
   }
 }
 
-TEST(AttentionReference, GradientsAgreeWithDifferences) {
+TEST(AttentionReference, GradientsMatchFiniteDifferences) {
   for (const bool causal : {false, true}) {
     AttentionCase problem({.queries = {3, 5},
                            .keys = {5, 4},
@@ -183,28 +172,16 @@ TEST(Attention, EveryLengthAroundTheTiles) {
   uint64_t seed = 1;
   for (int n = 1; n <= 130; ++n) {
     for (const bool causal : {false, true}) {
-      check({.queries = {n},
-             .keys = {n},
-             .heads = 1,
-             .d_k = 8,
-             .d_v = 5,
-             .causal = causal,
-             .dropout = n % 3 == 0 ? 0.2f : 0.0f,
-             .seed = ++seed});
-      check({.queries = {n},
-             .keys = {(n * 7) % 67 + 1},
-             .heads = 1,
-             .d_k = 8,
-             .d_v = 5,
-             .causal = causal,
-             .seed = ++seed});
-      check({.queries = {(n * 5) % 61 + 1},
-             .keys = {n},
-             .heads = 1,
-             .d_k = 8,
-             .d_v = 5,
-             .causal = causal,
-             .seed = ++seed});
+      for (const auto& [queries, keys] : {std::pair{n, n}, {n, (n * 7) % 67 + 1}, {(n * 5) % 61 + 1, n}}) {
+        check({.queries = {queries},
+               .keys = {keys},
+               .heads = 1,
+               .d_k = 8,
+               .d_v = 5,
+               .causal = causal,
+               .dropout = n % 3 == 0 && queries == keys ? 0.2f : 0.0f,
+               .seed = ++seed});
+      }
     }
   }
 }
@@ -316,7 +293,7 @@ TEST(Attention, SoftcapAndAlignment) {
 }
 
 // One head and thousands of keys: the backward pass is split by keys.
-TEST(Attention, CutsLongSequences) {
+TEST(Attention, SplitsLongSequencesByKeys) {
   const int before = threads();
   for (const bool causal : {false, true}) {
     const AttentionOptions options{.queries = {300, 20},
@@ -362,15 +339,14 @@ TEST(Attention, CutsLongSequences) {
 
 TEST(Attention, HugeAndTinyScores) {
   for (const bool causal : {false, true}) {
-    check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 1e-6f});
-    check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 60},
-          1e3);  // scores to 1e4
-    check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = 200},
-          1e4);  // and to 1e5
+    // Scores of up to 1e4 and 1e5 with the larger sizes.
+    for (const auto& [size, factor] : {std::pair{1e-6f, 1.0}, {60.0f, 1e3}, {200.0f, 1e4}}) {
+      check({.queries = {40}, .keys = {60}, .d_k = 16, .causal = causal, .size = size}, factor);
+    }
   }
 }
 
-TEST(Attention, RowsThatMayAttendToNothingGiveZeros) {
+TEST(Attention, FullyMaskedRowsAreZero) {
   // Causal with three more queries than keys: the first three see none.
   const AttentionCase problem({.queries = {8}, .keys = {5}, .causal = true});
   const auto found = problem.forward(true);
@@ -394,14 +370,14 @@ TEST(Attention, RowsThatMayAttendToNothingGiveZeros) {
   }
 }
 
-TEST(Attention, NotANumberIsNotHidden) {
+TEST(Attention, PropagatesNan) {
   AttentionCase problem({.queries = {20}, .keys = {20}, .heads = 1});
   problem.query.data()[3 * problem.query.stride + 2] = std::nanf("");
   const auto found = problem.forward();
   for (int64_t i = 0; i < 20; ++i) EXPECT_EQ(std::isnan(found.output.at(i, 0)), i == 3);
 }
 
-TEST(Attention, GradientsAreAddedWhereAsked) {
+TEST(Attention, GradientsAccumulate) {
   for (const bool causal : {false, true}) {
     const AttentionCase problem(
         {.queries = {5, 0, 60}, .keys = {9, 6, 60}, .d_k = 9, .d_v = 20, .causal = causal});
@@ -439,7 +415,7 @@ TEST(Attention, FewQueriesOverManyKeys) {
 }
 
 // Unit vectors as values reveal every weight, and thus every random bit.
-TEST(Attention, DropsTheWeightsThatDropoutNames) {
+TEST(Attention, DropsTheSelectedWeights) {
   constexpr int kKeys = 45;
   AttentionCase problem(
       {.queries = {21, 50}, .keys = {kKeys, kKeys}, .heads = 3, .d_v = kKeys, .dropout = 0.4f});

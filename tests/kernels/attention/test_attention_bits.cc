@@ -73,7 +73,7 @@ TEST(AttentionBits, SameBitsAloneAndInABatch) {
 }
 
 // Required by batched decoding: a row's bits do not depend on other rows.
-TEST(AttentionBits, SingleQueriesGiveTheSameBitsInAnyBatch) {
+TEST(AttentionBits, SingleQueriesHaveTheSameBitsInAnyBatch) {
   const AttentionCase batch({.queries = {1, 1, 0, 1, 1, 1},
                              .keys = {3, 64, 9, 65, 200, 1},
                              .heads = 3,
@@ -96,7 +96,7 @@ TEST(AttentionBits, SingleQueriesGiveTheSameBitsInAnyBatch) {
 
 // The last queries alone have the same bits as among all, unless they are few enough for the KV cache path,
 // which rounds differently.
-TEST(AttentionBits, LastQueriesAloneGiveTheSameBits) {
+TEST(AttentionBits, LastQueriesAloneHaveTheSameBits) {
   const AttentionCase whole({.queries = {100}, .keys = {100}, .d_k = 24, .d_v = 40, .causal = true});
   const auto all = whole.forward();
   for (const int keys : {1, 2, 31, 32, 33, 64, 97, 100}) {

@@ -151,7 +151,7 @@ TEST(CachedAttention, EveryLengthAndWidth) {
     expect_right(Case(5, 3, d, 1 + (d * 7) % 140, {1, 2, 33, 70, 5}), 2e-6);
 }
 
-TEST(CachedAttention, EntriesOfBf16AreWidened) {
+TEST(CachedAttention, ReadsBf16Entries) {
   for (const int64_t d : {1, 7, 16, 40, 64}) {
     Case one(4, 6, d, d + 3, {9, 40, 0, 77}, 1, 3);
     one.keep_as_bf16();
@@ -200,12 +200,12 @@ TEST(CachedAttention, StoresAndLoadsEntries) {
   }
 }
 
-TEST(CachedAttention, HeadsThatShareKeysAndValues) {
+TEST(CachedAttention, GroupedHeads) {
   expect_right(Case(4, 6, 16, 24, {9, 40, 1, 77}, 1, 3), 2e-6);
   expect_right(Case(4, 4, 64, 64, {9, 40, 1, 77}, 1, 4), 2e-6);
 }
 
-TEST(CachedAttention, ScoresThatDependOnTheDistance) {
+TEST(CachedAttention, DistanceBiases) {
   Case one(4, 3, 16, 24, {9, 40, 1, 91});
   one.slopes = {0.3f, 0.0f, 0.02f};
   expect_right(one, 2e-6);
@@ -223,7 +223,7 @@ TEST(CachedAttention, CapsScoresBeforeDistances) {
   expect_right(one, 6e-6);
 }
 
-TEST(CachedAttention, WritesTheWeightsThatItUses) {
+TEST(CachedAttention, ReturnsTheWeights) {
   const Case one(5, 4, 16, 5, {9, 0, 1, 77, 130}, 1, 2);
   std::vector<std::vector<float>> weights;
   const std::vector<float> found = one.run(0, 5, &weights);
@@ -251,7 +251,7 @@ TEST(CachedAttention, LargeAndTinyScores) {
   expect_right(Case(3, 2, 64, 64, {40, 41, 50}, 1e-12f), 1e-17);
 }
 
-TEST(CachedAttention, ARowsBitsAreItsOwnForAnyThreads) {
+TEST(CachedAttention, RowsAreIndependentAndThreadInvariant) {
   const Case one(40, 4, 64, 64, std::vector<int32_t>(40, 90));
   const int before = threads();
   set_threads(1);

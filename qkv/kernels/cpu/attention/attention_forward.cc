@@ -301,31 +301,22 @@ class Forward {
     const int64_t first_row = head_.first_query + task_.first;
     const int64_t number = task_.head * shape_.query_offsets[shape_.sequences] + first_row;
     for (int64_t i = 0; i < task_.count; ++i) {
-      capture_.begin(number + i, head_.key_limit(task_.first + i), head_.keys, sums_ + i * lanes_of(d_));
+      capture_.begin(number + i, head_.key_limit(task_.first + i), head_.keys);
     }
-    const auto captured = [&](int64_t first, int64_t count) {
-      for (int64_t i = first; i < first + count; ++i) {
-        if (capture_.wants(number + i)) return true;
-      }
-      return false;
-    };
     for (int64_t key = 0; key < end; key += kTileKeys) {
       pack(key / block_keys_ * block_keys_);
       for_even_parts(task_.count, kTileQueries, [&](int64_t first, int64_t count) HWY_ATTR {
-        if (!captured(first, count)) return;
         const ScoreTile tile{task_.first + first, count, key, std::min(kTileKeys, head_.keys - key)};
         for_causal_groups(head_, tile, [&](const ScoreTile& group) HWY_ATTR {
           score(tile, group, scores_);
           for (int64_t i = 0; i < group.queries; ++i) {
             const int64_t at = place(group.query + i);
-            if (!capture_.wants(number + at)) continue;
             capture_.add(number + at, key, seen_keys(head_, group, group.query + i), largest_[at], total_[at],
-                         scores_ + i * kTileKeys, sums_ + at * lanes_of(d_));
+                         scores_ + i * kTileKeys);
           }
         });
       });
     }
-    for (int64_t i = 0; i < task_.count; ++i) capture_.end(number + i, sums_ + i * lanes_of(d_));
   }
 
   const Floats d_;

@@ -125,12 +125,19 @@ struct Compiled {
     dnnl::memory a, b, bias, c, work;
     bool have_run = false;
   };
+  // Of the products that a thread has run. Bounded: the shapes of training batches keep changing.
   struct OperandsOfProducts {
     std::unordered_map<const Compiled*, Operands> by_product;
+
+    Operands& of(const Compiled* product) {
+      constexpr size_t kMaxProducts = 1024;
+      if (by_product.size() >= kMaxProducts && !by_product.contains(product)) by_product.clear();
+      return by_product[product];
+    }
   };
 
   void run(const void* a_data, const void* b_data, const float* bias_data, float* c_data) const {
-    Operands& operands = per_thread<OperandsOfProducts>().by_product[this];
+    Operands& operands = per_thread<OperandsOfProducts>().of(this);
     // The first run creates objects, and compiles code that products share.
     std::optional<ReservedMemory> reserved;
     if (!operands.have_run) reserved.emplace(kRoom);
