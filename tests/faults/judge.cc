@@ -39,7 +39,7 @@ const std::vector<CallKind>& call_kinds() {
       {.name = "write", .call = "write", .error = EIO},
       {.name = "full-disk", .call = "write", .error = ENOSPC, .all_later = true},
       {.name = "short-write", .call = "short", .error = 0, .harmless = true},
-      {.name = "fsync", .call = "fsync", .error = EIO},
+      {.name = "fsync", .call = "fsync", .error = EIO, .harmful = true},
       {.name = "rename", .call = "rename", .error = EACCES},
       {.name = "mmap", .call = "mmap", .error = ENOMEM},
       {.name = "close", .call = "close", .error = EIO},
@@ -161,6 +161,8 @@ Verdict Judge::verdict_on(const CallKind& kind, const Outcome& outcome, const st
         wrong == "the result is another: unexpected: " + path.substr(path.rfind("checkpoints/"));
     const bool allowed =
         stays || (path == "/proc/cpuinfo" && wrong == "the result is another: differs: qkv_proof.json");
+    if (wrong.empty() && kind.harmful && !path.empty() && !fs::is_directory(path))
+      return {.kind = Verdict::Kind::harmless, .complaint = "expected exit status 1"};
     return {.kind = Verdict::Kind::harmless, .complaint = allowed ? std::string() : wrong};
   }
   Verdict verdict{.kind = Verdict::Kind::failed_cleanly,

@@ -18,6 +18,7 @@ struct CallKind {
   int error;               // errno; for clocks the jump in seconds
   bool all_later = false;  // all calls from the index on fail
   bool harmless = false;   // the program must succeed
+  bool harmful = false;    // the program must fail if the call was for a file; folders need not be flushed
   bool allocation = false;
   bool of_libraries = false;  // only those of oneDNN and SentencePiece
 };

@@ -9,6 +9,7 @@ contrast of at least 4.5, no console messages. With --url, only what any server 
 """
 
 import argparse
+import math
 import struct
 import sys
 import tempfile
@@ -392,7 +393,12 @@ def check_write(page, server):
     page.expect(len(page.all("#write-out .token")) == 30, "thirty tokens")
     sent = server.seen[-1][1]
     page.expect((sent["top_k"], sent["seed"], sent["temperature"], sent["logprobs"]) == (40, 5, 0.8, 5) and "min_p" not in sent, f"sampling: {sent}")
-    page.expect("perplexity" in page.one("#write-stats").text, "statistics")
+    labels = [token.get_attribute("aria-label") for token in page.all("#write-out .token")]
+    chances = [float(label.removesuffix(" %").split()[-1]) / 100 for label in labels]
+    perplexity = math.exp(-sum(map(math.log, chances)) / len(chances))
+    shown = float(page.one("#write-stats").text.split("perplexity ")[-1])
+    page.expect(abs(shown / perplexity - 1) < 0.02, f"perplexity: expected {perplexity:.2f}, found {shown}")
+    page.expect(page.one("#write-stage").text == "Ended at the limit", "the reason for the end")
     for _ in looks(page):
         page.run("document.activeElement.blur(); document.querySelectorAll('#write-out .token')[7].focus()")
         page.wait("document.querySelectorAll('#tip tr').length >= 3", "a tooltip with alternatives")

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "qkv/base/error.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/fill_mask.h"
@@ -41,6 +44,21 @@ TEST(OpenModel, OpensTheKindOfTheFolder) {
   const auto image = opened_as<std::shared_ptr<const LoadedImageEncoder>>(kModels / "deit_images");
   EXPECT_TRUE(image->model->config().distilled);
   EXPECT_TRUE(image->preprocessing.size().has_value());
+}
+
+// A slower start fails only here: a sleep or a second reading of the weights changes no result.
+TEST(NightlyStart, SmallFoldersOpenWithinATenthOfASecond) {
+  using Clock = std::chrono::steady_clock;
+  for (const char* name : {"pipelines/golden/marian", "pipelines/golden/t5", "models/golden/gpt2_untied_relu",
+                           "models/golden/bert_texts", "models/golden/deit_images"}) {
+    double least = 1e9;  // of several, as other programs may be running
+    for (int i = 0; i < 5; ++i) {
+      const Clock::time_point began = Clock::now();
+      open_model(kData / name);
+      least = std::min(least, std::chrono::duration<double>(Clock::now() - began).count());
+    }
+    EXPECT_LT(least, 0.1) << name;
+  }
 }
 
 TEST(OpenModel, OpensTheEncoderOfAnEncoderDecoder) {
