@@ -53,7 +53,7 @@ class DamagedWeights : public ::testing::Test {
   }
   // The error names these parts.
   void expect_refusal(const std::vector<std::string>& parts) const {
-    expect_contains(message_of<DataError>([&] { load(folder_); }), parts);
+    expect_parts(message_of<DataError>([&] { load(folder_); }), parts);
   }
   virtual void load(const std::filesystem::path& folder) const = 0;
 

@@ -44,7 +44,8 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-inline void expect_contains(const std::string& text, const std::vector<std::string>& parts) {
+// Expects each of these parts in a text.
+inline void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
   for (const std::string& part : parts) {
     EXPECT_NE(text.find(part), std::string::npos) << "expected \"" << part << "\" in: " << text;
   }

@@ -87,6 +87,8 @@ TEST(Shape, RejectsInvalidSizes) {
             "shape: expected fewer than 2^60 elements, found [2147483648, 2147483648]");
   EXPECT_THROW(Shape({std::numeric_limits<int64_t>::max()}), ShapeError);
   EXPECT_THROW(Shape({0, kLarge, kLarge}), ShapeError) << "its strides would not fit";
+  EXPECT_THROW(Shape({int64_t{1} << 32, int64_t{1} << 32}), ShapeError)
+      << "the product of its extents wraps to 0";
   EXPECT_EQ(Shape({kLarge, kLarge / 8}).numel(), int64_t{1} << 59);
   EXPECT_EQ(Shape({0, 7}).numel(), 0);
   EXPECT_EQ(message_of<ShapeError>([] { Shape({2, 3})[2]; }), "axis 2 of a tensor of shape [2, 3]");

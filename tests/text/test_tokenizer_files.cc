@@ -23,7 +23,7 @@ json golden(const std::string& name) {
 void expect_refused(const std::string& content, const std::vector<std::string>& parts) {
   const std::string message = message_of<DataError>([&] { Tokenizer::from_json(content, "my.json"); });
   EXPECT_NE(message.find("my.json"), std::string::npos) << message;
-  testing::expect_contains(message, parts);
+  testing::expect_parts(message, parts);
 }
 
 // A file with one modification.

@@ -229,25 +229,25 @@ TEST(TrainTokenizer, Errors) {
   const auto data = [&](const TokenizerTraining& training) {
     return message_of<DataError>([&] { train_tokenizer(training); });
   };
-  testing::expect_contains(usage({}), {"at least one text file"});
-  testing::expect_contains(usage({.inputs = {good}, .vocab_size = 0}), {"vocab_size", "found 0"});
-  testing::expect_contains(usage({.inputs = {good}, .vocab_size = 2'000'000}), {"vocab_size", "1000000"});
-  testing::expect_contains(usage({.inputs = {good}, .min_frequency = -1}), {"min_frequency", "-1"});
-  testing::expect_contains(usage({.inputs = {good}, .limit_alphabet = -1}), {"limit_alphabet"});
-  testing::expect_contains(usage({.inputs = {good}, .vocab_size = 11}),
-                           {"vocab_size", "at least 12", "found 11"});
+  testing::expect_parts(usage({}), {"at least one text file"});
+  testing::expect_parts(usage({.inputs = {good}, .vocab_size = 0}), {"vocab_size", "found 0"});
+  testing::expect_parts(usage({.inputs = {good}, .vocab_size = 2'000'000}), {"vocab_size", "1000000"});
+  testing::expect_parts(usage({.inputs = {good}, .min_frequency = -1}), {"min_frequency", "-1"});
+  testing::expect_parts(usage({.inputs = {good}, .limit_alphabet = -1}), {"limit_alphabet"});
+  testing::expect_parts(usage({.inputs = {good}, .vocab_size = 11}),
+                        {"vocab_size", "at least 12", "found 11"});
   EXPECT_EQ(open(train_tokenizer({.inputs = {good}, .vocab_size = 12})).size(), 12);
-  testing::expect_contains(usage({.inputs = {good}, .kind = TokenizerKind::bpe, .vocab_size = 256}),
-                           {"at least 257"});
-  testing::expect_contains(usage({.inputs = {"-"}, .kind = TokenizerKind::unigram}), {"stdin"});
+  testing::expect_parts(usage({.inputs = {good}, .kind = TokenizerKind::bpe, .vocab_size = 256}),
+                        {"at least 257"});
+  testing::expect_parts(usage({.inputs = {"-"}, .kind = TokenizerKind::unigram}), {"stdin"});
   for (const auto kind :
        {TokenizerKind::wordpiece, TokenizerKind::bpe, TokenizerKind::unigram, TokenizerKind::chars}) {
-    testing::expect_contains(data({.inputs = {empty}, .kind = kind}), {empty.string(), "found none"});
-    testing::expect_contains(data({.inputs = {good, bad}, .kind = kind}),
-                             {bad.string(), "line 2, byte 2", "0xFF"});
+    testing::expect_parts(data({.inputs = {empty}, .kind = kind}), {empty.string(), "found none"});
+    testing::expect_parts(data({.inputs = {good, bad}, .kind = kind}),
+                          {bad.string(), "line 2, byte 2", "0xFF"});
     EXPECT_THROW(train_tokenizer({.inputs = {scratch / "missing"}, .kind = kind}), IoError);
   }
-  testing::expect_contains(data({.inputs = {blank}}), {"found none"});
+  testing::expect_parts(data({.inputs = {blank}}), {"found none"});
   EXPECT_EQ(train_tokenizer({.inputs = {bad}, .skip_bad_utf8 = true}),
             train_tokenizer({.inputs = {scratch.write("first", "fine\n")}}));
 }
