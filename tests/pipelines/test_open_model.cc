@@ -15,7 +15,7 @@
 namespace qkv::pipelines {
 namespace {
 
-using qkv::testing::expect_contains;
+using qkv::testing::expect_parts;
 using qkv::testing::message_of;
 using qkv::testing::Scratch;
 
