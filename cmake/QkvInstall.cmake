@@ -17,8 +17,8 @@ set(QKV_PRIVATE_HEADERS
   "/train/(svg_axis|table3/reproduction_folder)\\.h$" "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
   "/io/crc32c\\.h$" "/ops/(general/contiguous|linear_product|require)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
   "/models/families/"
-  "/models/hub/(adapter_files|config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
-  "/models/(position_grid|validate)\\.h$"
+  "/models/hub/(adapter_files|config_fields|config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
+  "/models/(position_grid|rows_at|validate)\\.h$"
   # The public tokenizer headers are tokenizer.h and translation_tokenizer.h.
   "/serve/(page\\.h|http/(connection|connection_reply|core|form|url)\\.h|protocols/(completion|fields|json_text|stop_texts)\\.h|work/(gather|runs)\\.h)"
   "/text/(files|steps|token_models|training)/" "/text/(added_tokens|post_processing|tokenizer_parts)\\.h$")

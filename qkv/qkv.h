@@ -13,6 +13,7 @@
 #include "qkv/base/stop.h"
 #include "qkv/base/utf8.h"
 
+#include "qkv/kernels/norm_kind.h"
 #include "qkv/tensor/device.h"
 #include "qkv/tensor/dtype.h"
 #include "qkv/tensor/quantized_tensor.h"
@@ -214,6 +215,7 @@
 #include "qkv/train/tasks/lm/lm_evaluation.h"
 #include "qkv/train/tasks/lm/lm_task.h"
 #include "qkv/train/tasks/lm/lm_tokenizer.h"
+#include "qkv/train/tasks/model_task.h"
 #include "qkv/train/tasks/pretrain_bert/bert_evaluation.h"
 #include "qkv/train/tasks/pretrain_bert/bert_start.h"
 #include "qkv/train/tasks/pretrain_bert/bert_tokenizer.h"
