@@ -1,70 +1,162 @@
 #include "apps/cli/toml.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+#include <cctype>
+#include <iterator>
+#include <set>
+#include <string_view>
 #include <utility>
-
-#define TOML_HEADER_ONLY 1
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
 
 #include "qkv/base/error.h"
 
 namespace qkv::apps {
 namespace {
 
-[[noreturn]] void fail_at(const std::string& name, const toml::source_region& region,
-                          const std::string& message) {
-  throw UsageError(concat(name, ":", region.begin.line, ": ", message));
-}
+class Reader {
+ public:
+  Reader(std::string text, std::string name) : text_(std::move(text)), name_(std::move(name)) {}
 
-// The value as on the command line.
-std::string text_of(const toml::node& value, const std::string& name) {
-  if (const auto* text = value.as_string()) return text->get();
-  if (const auto* whole = value.as_integer()) return std::to_string(whole->get());
-  if (const auto* flag = value.as_boolean()) return flag->get() ? "true" : "false";
-  if (const auto* number = value.as_floating_point()) {
-    std::array<char, 32> digits{};
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number->get());
-    return {digits.data(), end.ptr};
+  std::vector<TomlEntry> read() {
+    std::vector<TomlEntry> entries;
+    std::vector<std::string> table;
+    std::set<std::pair<std::vector<std::string>, std::string>> seen;
+    for (skip_lines(); !done(); skip_lines()) {
+      if (take('[')) {
+        table = read_table();
+      } else {
+        TomlEntry entry{.line = line_, .table = table, .key = read_key(), .values = {}};
+        if (!seen.emplace(table, entry.key).second)
+          fail(concat("expected the key ", entry.key, " once, found it again"));
+        skip_blanks();
+        if (!take('=')) fail(concat("expected '=' after ", entry.key, ", found ", here()));
+        skip_blanks();
+        if (take('[')) {
+          read_array(entry.values);
+        } else {
+          entry.values.push_back(read_value());
+        }
+        entries.push_back(std::move(entry));
+      }
+      skip_blanks();
+      if (!done() && next() != '\n' && next() != '#') fail(concat("expected the line's end, found ", here()));
+    }
+    return entries;
   }
-  fail_at(name, value.source(), "expected a string, a number, true or false, found another value");
-}
 
-void append_entries(const toml::table& table, const std::vector<std::string>& path, const std::string& name,
-                    std::vector<TomlEntry>& entries) {
-  for (const auto& [key, value] : table) {
-    if (const toml::table* inner = value.as_table(); inner != nullptr && !inner->is_inline()) {
-      std::vector<std::string> longer = path;
-      longer.emplace_back(key.str());
-      append_entries(*inner, longer, name, entries);
-      continue;
-    }
-    TomlEntry entry{.line = static_cast<int>(value.source().begin.line),
-                    .table = path,
-                    .key = std::string(key.str()),
-                    .values = {}};
-    if (const toml::array* array = value.as_array()) {
-      for (const toml::node& one : *array) entry.values.push_back(text_of(one, name));
-    } else {
-      entry.values.push_back(text_of(value, name));
-    }
-    entries.push_back(std::move(entry));
+ private:
+  bool done() const { return at_ == text_.size(); }
+  char next() const { return text_[at_]; }
+  bool take(char wanted) {
+    if (done() || next() != wanted) return false;
+    line_ += wanted == '\n' ? 1 : 0;
+    ++at_;
+    return true;
   }
-}
+  // The rest of the line.
+  std::string here() const {
+    if (done()) return "the end of the file";
+    const std::string rest = text_.substr(at_, std::min(text_.find('\n', at_) - at_, size_t{40}));
+    return rest.empty() ? "the end of the line" : concat("'", rest, "'");
+  }
+  [[noreturn]] void fail(const std::string& message) const {
+    throw UsageError(concat(name_, ":", line_, ": ", message));
+  }
+
+  void skip_blanks() {
+    while (take(' ') || take('\t')) {
+    }
+  }
+  // Skips blanks, comments and line ends.
+  void skip_lines() {
+    for (;;) {
+      skip_blanks();
+      if (!done() && next() == '#') at_ = std::min(text_.find('\n', at_), text_.size());
+      if (!take('\n')) return;
+    }
+  }
+
+  std::string read_key() {
+    const size_t begin = at_;
+    while (!done() &&
+           (std::isalnum(static_cast<unsigned char>(next())) != 0 || next() == '-' || next() == '_'))
+      ++at_;
+    if (at_ == begin) fail(concat("expected KEY = VALUE, found ", here()));
+    return text_.substr(begin, at_ - begin);
+  }
+
+  std::vector<std::string> read_table() {
+    std::vector<std::string> table;
+    do {
+      skip_blanks();
+      table.push_back(read_key());
+      skip_blanks();
+    } while (take('.'));
+    if (!take(']')) fail(concat("expected ']' after the table's name, found ", here()));
+    return table;
+  }
+
+  void read_array(std::vector<std::string>& values) {
+    for (skip_lines(); !take(']'); skip_lines()) {
+      values.push_back(read_value());
+      skip_lines();
+      if (take(',')) continue;
+      if (done() || next() != ']') fail(concat("expected ',' or ']', found ", here()));
+    }
+  }
+
+  std::string read_value() {
+    if (take('"')) return read_basic();
+    if (take('\'')) {
+      const size_t end = text_.find_first_of("'\n", at_);
+      if (end == std::string::npos || text_[end] == '\n')
+        fail("expected ' at the end of the string, found none");
+      return text_.substr(std::exchange(at_, end + 1), end - at_);
+    }
+    const size_t end = std::min(text_.find_first_of(" \t\n,]#", at_), text_.size());
+    std::string word = text_.substr(at_, end - at_);
+    if (word != "true" && word != "false" && !is_number(word))
+      fail(concat("expected a string in quotes, a number, true or false, found ", here()));
+    at_ = end;
+    std::erase(word, '_');
+    return word;
+  }
+
+  static bool is_number(std::string_view word) {
+    if (word.starts_with('+') || word.starts_with('-')) word.remove_prefix(1);
+    return !word.empty() && std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
+           word.find_first_not_of("0123456789._eE+-") == word.npos;
+  }
+
+  std::string read_basic() {
+    std::string value;
+    for (;;) {
+      if (done() || next() == '\n') fail("expected \" at the end of the string, found none");
+      const char c = text_[at_++];
+      if (c == '"') return value;
+      if (c != '\\') {
+        value += c;
+        continue;
+      }
+      constexpr std::string_view kEscapes = "\"\\nt", kMeant = "\"\\\n\t";
+      const size_t escape = done() ? kEscapes.npos : kEscapes.find(next());
+      if (escape == kEscapes.npos)
+        fail("expected one of \\\" \\\\ \\n \\t in a string, found another escape");
+      value += kMeant[escape];
+      ++at_;
+    }
+  }
+
+  std::string text_, name_;
+  size_t at_ = 0;
+  int line_ = 1;
+};
 
 }  // namespace
 
 std::vector<TomlEntry> read_toml(std::istream& in, const std::string& name) {
-  std::vector<TomlEntry> entries;
-  try {
-    append_entries(toml::parse(in), {}, name, entries);
-  } catch (const toml::parse_error& error) {
-    fail_at(name, error.source(), std::string(error.description()));
-  }
-  std::ranges::stable_sort(entries, {}, &TomlEntry::line);
-  return entries;
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::erase(text, '\r');
+  return Reader(std::move(text), name).read();
 }
 
 }  // namespace qkv::apps
