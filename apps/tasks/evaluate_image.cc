@@ -18,7 +18,7 @@
 namespace qkv::apps {
 namespace {
 
-constexpr size_t kMostColumns = 20;  // of a printed confusion matrix
+constexpr size_t kMaxColumns = 20;  // of a printed confusion matrix
 
 struct EvaluateImageArguments : EvaluationArguments {
   std::string labels;
@@ -84,7 +84,7 @@ void print(const train::ImageScores& scores, const std::vector<std::string>& cla
   if (classes.size() > 5) rows.push_back({"top-5 accuracy", fixed(scores.top5_accuracy, 4)});
   rows.push_back({"loss", fixed(scores.loss, 4)});
   std::cout << table_text(rows) << '\n' << class_table(scores, classes);
-  if (classes.size() <= kMostColumns) std::cout << '\n' << confusion_table(scores, classes);
+  if (classes.size() <= kMaxColumns) std::cout << '\n' << confusion_table(scores, classes);
 }
 
 void evaluate(const EvaluateImageArguments& arguments) {

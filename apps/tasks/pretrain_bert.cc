@@ -33,8 +33,8 @@ constexpr FieldFlag kPretrainBertFlags[] = {
     {"--short-share", "train.short_share", "SHARE", "Pairs made for a random shorter length"},
     {"--halves", "train.halves", "", "Divide pairs near their middle, not after a random sentence"},
     {"--neighbours", "train.neighbours", "DOCUMENTS",
-     "Take sentences that do not follow from the nearest documents, up to this many before and after;\n"
-     "0: from any other document"},
+     "Sample negative sentences from the nearest documents, up to this many before and after; 0: from any\n"
+     "other document"},
     {"--mask-rate", "train.mask_rate", "SHARE", "Tokens to predict"},
     {"--whole-word", "train.whole_words", "", "Mask all pieces of a word together"},
     {"--batch-tokens", "train.batch_tokens", "TOKENS", "Tokens per batch"},

@@ -72,9 +72,8 @@ std::vector<Tensor> attention_rollout(std::span<const Tensor> layers) {
 
 void ImageAttentionReport::validate() const {
   if (layers.empty()) throw UsageError("attention report: expected at least one layer, found none");
-  constexpr int64_t kMostPatches = 1 << 20;
-  if (rows < 1 || columns < 1 || rows > kMostPatches / columns || own_tokens.empty() ||
-      image.pixels.empty()) {
+  constexpr int64_t kMaxPatches = 1 << 20;
+  if (rows < 1 || columns < 1 || rows > kMaxPatches / columns || own_tokens.empty() || image.pixels.empty()) {
     throw UsageError(concat("attention report: expected an image, a token for all of it and patches, found ",
                             image.height, " x ", image.width, " pixels, ", own_tokens.size(), " tokens and ",
                             rows, " x ", columns, " patches"));

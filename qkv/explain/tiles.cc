@@ -26,7 +26,7 @@ std::string shortened(std::string text) {
 
 }  // namespace
 
-int64_t tile_for(int64_t tokens) { return tokens <= kMostTokens ? 1 : tiles_of(tokens, kMostTiles); }
+int64_t tile_for(int64_t tokens) { return tokens <= kMaxTokens ? 1 : tiles_of(tokens, kMaxTiles); }
 
 Tensor tile_weights(const Tensor& weights, int64_t tile) {
   require_tile(tile, 1);

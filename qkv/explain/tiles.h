@@ -13,9 +13,9 @@
 
 namespace qkv::explain {
 
-// Texts of more tokens than kMostTokens have tiles unless told otherwise, the smallest that are at most
-// kMostTiles.
-inline constexpr int64_t kMostTokens = 256, kMostTiles = 128;
+// Texts of more tokens than kMaxTokens have tiles unless told otherwise, the smallest that are at most
+// kMaxTiles.
+inline constexpr int64_t kMaxTokens = 256, kMaxTiles = 128;
 int64_t tile_for(int64_t tokens);
 
 // What the tokens of a tile give the tokens of each tile, on average: 1 / |I| sum_{i in I} sum_{j in J} w_ij.

@@ -190,7 +190,7 @@ void TransformerConfig::validate() const {
   }
 }
 
-std::optional<int64_t> TransformerConfig::most_tokens() const {
+std::optional<int64_t> TransformerConfig::max_tokens() const {
   switch (positions) {
     case nn::PositionKind::relative:
     case nn::PositionKind::alibi:

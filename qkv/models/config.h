@@ -55,7 +55,7 @@ struct TransformerConfig {
   // Whether source and target embeddings share a table.
   bool shares_embeddings() const { return tying == Tying::three_way || tying == Tying::inputs; }
   // The maximum length of a text in tokens: max_positions; nothing for relative positions or none.
-  std::optional<int64_t> most_tokens() const;
+  std::optional<int64_t> max_tokens() const;
 };
 
 // "tiny", "small", "base" or "big"; base and big are those of Vaswani et al. 2017, table 3. Throws UsageError

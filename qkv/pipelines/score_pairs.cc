@@ -36,7 +36,7 @@ PairScoreRequest PairScorer::prepare(const TextPair& pair) const {
                            .error = {}};
   if (request.source.empty()) return failed("source: expected at least one token, found none");
   request.target.push_back(model_->tokenizer->eos_id());
-  const std::optional<int64_t> limit = model_->config.most_tokens();
+  const std::optional<int64_t> limit = model_->config.max_tokens();
   for (const auto& [name, ids] : {std::pair("source tokens (the model's limit)", &request.source),
                                   std::pair("target tokens (the model's limit)", &request.target)}) {
     if (const std::string error = length_error(std::ssize(*ids), limit, name); !error.empty())

@@ -122,7 +122,7 @@ TranslationRequest Translator::prepare(const Source& source, const TranslateOpti
   std::optional<int64_t> limit;
   if (options.max_source_tokens > 0) limit = options.max_source_tokens;
   for (const auto& model : models_) {
-    if (const auto positions = model->config.most_tokens())
+    if (const auto positions = model->config.max_tokens())
       limit = std::min(limit.value_or(*positions), *positions);
   }
   if (limit && translation.source_tokens > *limit) {

@@ -59,7 +59,7 @@ Request fitting(const ModelList& models, Request request) {
     const models::TransformerConfig& config = model->config();
     const auto pad = static_cast<int32_t>(config.pad_id);
     if (pad != config.eos_id) options.suppress_tokens.push_back(pad);
-    if (const std::optional<int64_t> positions = config.most_tokens())
+    if (const std::optional<int64_t> positions = config.max_tokens())
       fit_positions(request, *positions, 1);  // 1: the start token
   }
   return request;

@@ -38,7 +38,7 @@ class Server {
   // From now on /ready answers 503, while all other requests are still answered.
   void drain() { service_.drain(); }
 
-  // drain(); accepts nothing, waits up to `bound` for answers under way, and cuts off the rest. Returns the
+  // drain(); accepts nothing, waits up to `bound` for in-flight responses, and cuts off the rest. Returns the
   // number of requests cut off.
   int64_t stop(std::chrono::milliseconds bound) {
     drain();

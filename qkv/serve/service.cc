@@ -318,7 +318,7 @@ std::string Service::metrics() const {
       Metric{"qkv_steps_total", "counter", "Engine steps, or batches of an encoder.", &WorkerCounters::steps},
       Metric{"qkv_step_rows_total", "counter", "Hypotheses or texts in all steps.", &WorkerCounters::rows},
       Metric{"qkv_step_rows_max", "gauge", "Most hypotheses or texts in one step.",
-             &WorkerCounters::most_rows},
+             &WorkerCounters::max_rows},
       Metric{"qkv_input_tokens_total", "counter", "Tokens read.", &WorkerCounters::tokens_in},
       Metric{"qkv_output_tokens_total", "counter", "Tokens written.", &WorkerCounters::tokens_out},
       Metric{"qkv_cache_reserved_bytes", "gauge", "Memory that running requests may come to need.",

@@ -68,8 +68,8 @@ void Trainer::fix_total_steps() {
     by_time = options_.max_epochs == 0 || fitting < steps;
     if (by_time) steps = fitting;
   }
-  constexpr double kMostSteps = 1e15;
-  report.total_steps = static_cast<int64_t>(std::clamp(steps, 0.0, kMostSteps));
+  constexpr double kMaxSteps = 1e15;
+  report.total_steps = static_cast<int64_t>(std::clamp(steps, 0.0, kMaxSteps));
   ScheduleOptions schedule = options_.schedule;
   schedule.total_steps = report.total_steps;
   if (report.total_steps < 1) throw UsageError("train.max_minutes: expected time for a step, found less");

@@ -115,7 +115,7 @@ TEST(Scheduling, RequestsShareSteps) {
   EXPECT_EQ(second->wait().status, 200);
   EXPECT_FALSE(first->wait_for_end(std::chrono::seconds(0))) << "the second was to end within the first";
   first->leave();
-  EXPECT_EQ(counter_of(service, &serve::WorkerCounters::most_rows), 2);
+  EXPECT_EQ(counter_of(service, &serve::WorkerCounters::max_rows), 2);
 }
 
 TEST(Scheduling, AClientThatLeavesFreesItsRows) {

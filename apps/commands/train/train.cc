@@ -57,7 +57,7 @@ constexpr FieldFlag kRunFlags[] = {
     {"--max-steps", "train.max_steps", "STEPS", "Stop after this many steps; 0: no limit"},
     {"--max-minutes", "train.max_minutes", "MINUTES",
      "Stop after this time, validation included; 0: no limit. Without --max-steps, the schedules cosine\n"
-     "and linear get the number of steps that fit, and end the run there"},
+     "and linear estimate their number of steps from this limit, and end the run there"},
     {"--validate-every", "train.validate_every", "STEPS", "Steps between validations; 0: after each epoch"},
     {"--patience", "train.patience", "N", "Stop after N validations without a new best; 0: never"},
     {"--checkpoint-every", "train.checkpoint_every", "STEPS", "Steps between checkpoints; 0: off"},
@@ -142,8 +142,7 @@ void fill(train::Job& job, const std::optional<train::Fields>& saved, const Trai
   }
   for (const auto& [name, value] : given) {
     if (!job.set_field(name, value))
-      throw UsageError(
-          concat(name, ": expected a setting of ", job.task_name(), ", found that of another task"));
+      throw UsageError(concat(name, ": not a setting of task ", job.task_name()));
   }
   if (!saved) job.complete(names);
 }

@@ -161,7 +161,7 @@ void write_tokenizer(const std::filesystem::path& folder, const std::string& tok
   }
 }
 
-// Of the kind unigram, whose training does not count them, and which reads files, not stdin.
+// Unigram training reports no counts and cannot read stdin.
 int64_t count_skipped_lines(const std::vector<std::string>& inputs) {
   int64_t skipped = 0;
   std::string line;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kPieceBytes = int64_t{1} << 18;
 // Deflate yields at most 1032 bytes for each compressed byte.
-constexpr int64_t kMostExpansion = 1032;
+constexpr int64_t kMaxExpansion = 1032;
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
 // The bytes that a file can hold: a bound on the counts in its header. A pipe has none.
@@ -21,11 +21,11 @@ int64_t most_bytes_of(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return kUnlimited;
   const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
-  if (error || size > kUnlimited / kMostExpansion) return kUnlimited;
+  if (error || size > kUnlimited / kMaxExpansion) return kUnlimited;
   InputFile file(path);
   char magic[2] = {};
   const bool compressed = file.read(magic, 2) == 2 && std::string_view(magic, 2) == "\x1f\x8b";
-  return compressed ? size * kMostExpansion : size;
+  return compressed ? size * kMaxExpansion : size;
 }
 
 }  // namespace

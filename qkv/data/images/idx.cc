@@ -11,7 +11,7 @@ namespace {
 
 // The magic number is 0, 0, the type of the elements, the number of dimensions.
 constexpr uint32_t kBytes = 0x0800;
-constexpr int64_t kMostImages = (int64_t{1} << 31) - 1;
+constexpr int64_t kMaxImages = (int64_t{1} << 31) - 1;
 
 uint32_t big_endian(const std::vector<uint8_t>& bytes, size_t word) {
   uint32_t number = 0;
@@ -35,9 +35,8 @@ std::vector<int64_t> read_header(BinaryFile& file, uint32_t dimensions, const ch
   }
   std::vector<int64_t> counts;
   for (size_t i = 1; i <= dimensions; ++i) counts.push_back(big_endian(header, i));
-  if (counts[0] < 1 || counts[0] > kMostImages) {
-    throw DataError(
-        concat(file.name(), ": expected 1 to ", kMostImages, " ", content, ", found ", counts[0]));
+  if (counts[0] < 1 || counts[0] > kMaxImages) {
+    throw DataError(concat(file.name(), ": expected 1 to ", kMaxImages, " ", content, ", found ", counts[0]));
   }
   return counts;
 }

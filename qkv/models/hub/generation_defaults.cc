@@ -108,7 +108,7 @@ std::string generation_json(const TransformerConfig& config, const GenerationDef
   if (std::ranges::count(bad_words, pad) == 0) bad_words.push_back(pad);
   // Beyond its positions, generate() of transformers fails.
   const int64_t max_length =
-      std::min(int64_t{defaults.max_new_tokens} + kStartAndEnd, config.most_tokens().value_or(kMaxTokens));
+      std::min(int64_t{defaults.max_new_tokens} + kStartAndEnd, config.max_tokens().value_or(kMaxTokens));
   json object{{"num_beams", defaults.beam},    {"length_penalty", defaults.length_penalty},
               {"max_length", max_length},      {"bad_words_ids", bad_words},
               {"eos_token_id", config.eos_id}, {"forced_eos_token_id", config.eos_id},

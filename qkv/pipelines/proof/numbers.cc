@@ -32,7 +32,7 @@ Ids spread(int64_t vocabulary, int64_t count, uint32_t seed) {
 
 std::vector<ProofCase> cases_of(const models::TranslationModel& model) {
   const models::TransformerConfig& config = model.config;
-  const int64_t most = std::min(kMaxTokens, config.most_tokens().value_or(kMaxTokens));
+  const int64_t most = std::min(kMaxTokens, config.max_tokens().value_or(kMaxTokens));
   const auto with_start = [&](Ids ids) {
     ids.insert(ids.begin(), static_cast<int32_t>(config.decoder_start_id));
     return first_of(std::move(ids), most);

@@ -30,7 +30,7 @@ std::vector<TokenProbability> most_likely(std::span<const float> log_probabiliti
 }
 
 // Upper bound of a search's simultaneous hypotheses.
-int64_t most_rows(const SearchOptions& options) {
+int64_t max_rows(const SearchOptions& options) {
   if (options.sampling) return options.nbest;
   return options.alternatives ? int64_t{options.nbest} * options.beam : options.beam;
 }
@@ -87,7 +87,7 @@ uint64_t Engine::submit(Request request) {
   }
   const int64_t bytes =
       model_->cache_bytes({.source_tokens = std::ssize(request.source),
-                           .rows = most_rows(options),
+                           .rows = max_rows(options),
                            .tokens = options.limit(std::ssize(request.source), std::ssize(request.prefix))});
   if (options_.cache_bytes > 0 && bytes > options_.cache_bytes) {
     throw UsageError(concat("request: expected one that needs at most the engine's cache_bytes of ",

@@ -72,7 +72,7 @@ class HttpServer {
   uint16_t port() const;  // the one that is listened on
   HttpCounts counts() const;
 
-  // Stops accepting, closes idle connections, waits up to `bound` for answers under way, then closes the
+  // Stops accepting, closes idle connections, waits up to `bound` for in-flight responses, then closes the
   // rest. Returns the number of requests that were cut off. Later calls return 0.
   int64_t stop(std::chrono::milliseconds bound);
 

@@ -124,9 +124,9 @@ struct Attention {
   void require_few_tiles(const text::Tokenizer& tokenizer) const {
     if (!tile || *tile < 1) return;
     const int64_t tokens = std::ssize(tokenizer.encode(text).ids) + std::ssize(tokenizer.encode(pair).ids);
-    const int64_t least = (tokens + explain::kMostTokens - 1) / explain::kMostTokens;
+    const int64_t least = (tokens + explain::kMaxTokens - 1) / explain::kMaxTokens;
     if (*tile < least) {
-      throw UsageError(concat("tile: expected at least ", least, ", for ", explain::kMostTokens, " tiles of ",
+      throw UsageError(concat("tile: expected at least ", least, ", for ", explain::kMaxTokens, " tiles of ",
                               tokens, " tokens at most, or 0, found ", *tile));
     }
   }
@@ -200,7 +200,7 @@ const text::Tokenizer* ServedModel::tokenizer() const {
 std::optional<int64_t> ServedModel::max_input_tokens() const {
   if (pipelines_.embedder) return pipelines_.embedder->model().config().max_positions;
   if (pipelines_.generator) return pipelines_.generator->model().model->config().max_positions;
-  if (pipelines_.translator) return pipelines_.translator->model().config.most_tokens();
+  if (pipelines_.translator) return pipelines_.translator->model().config.max_tokens();
   return std::nullopt;
 }
 

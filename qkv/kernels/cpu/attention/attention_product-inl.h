@@ -44,13 +44,13 @@ struct Depth {
   int64_t begin, end;
 };
 
-// A block of C is kept in registers: at most kMaxVectors vectors of columns, and most_rows(vectors) rows.
+// A block of C is kept in registers: at most kMaxVectors vectors of columns, and max_rows(vectors) rows.
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3  // sixteen registers
 inline constexpr int kMaxVectors = 2;
-constexpr int most_rows(int vectors) { return vectors == 2 ? 6 : 8; }
+constexpr int max_rows(int vectors) { return vectors == 2 ? 6 : 8; }
 #else
 inline constexpr int kMaxVectors = 4;
-constexpr int most_rows(int vectors) { return vectors == 4 ? 6 : 8; }
+constexpr int max_rows(int vectors) { return vectors == 4 ? 6 : 8; }
 #endif
 inline constexpr int kMaxRows = 8;
 
@@ -137,7 +137,7 @@ HWY_INLINE void multiply_rows(const Product& x, int64_t first, int64_t count, in
     case 6:
       return multiply_block<N, 6>(x, first, col, depth);
     default:
-      if constexpr (most_rows(N) > 6) {
+      if constexpr (max_rows(N) > 6) {
         if (count == 7) return multiply_block<N, 7>(x, first, col, depth);
         return multiply_block<N, 8>(x, first, col, depth);
       }
@@ -151,7 +151,7 @@ HWY_INLINE void multiply(const Product& x, const DepthOf& depth_of) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Floats()));
   for_even_parts(x.vectors, kMaxVectors, [&](int64_t vector, int64_t vectors) HWY_ATTR {
     const int64_t col = vector * lanes;
-    for_even_parts(x.rows, most_rows(static_cast<int>(vectors)), [&](int64_t first, int64_t count) HWY_ATTR {
+    for_even_parts(x.rows, max_rows(static_cast<int>(vectors)), [&](int64_t first, int64_t count) HWY_ATTR {
       const Depth depth = depth_of(first, count);
       if (vectors == 1) return multiply_rows<1>(x, first, count, col, depth);
       if (vectors == 2) return multiply_rows<2>(x, first, count, col, depth);

@@ -184,8 +184,8 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
   const bool integers = b.dtype == DType::i8;
   const QuantizedRows q =
       integers ? quantize_inputs(a, HWY_DYNAMIC_DISPATCH(layout_of)(a.rows)) : QuantizedRows();
-  const int64_t most_rows = integers ? kPartRows : HWY_DYNAMIC_DISPATCH(rows_of_float_part)();
-  const int64_t panels = (a.rows + most_rows - 1) / most_rows, parts = static_cast<int64_t>(b.parts.size());
+  const int64_t max_rows = integers ? kPartRows : HWY_DYNAMIC_DISPATCH(rows_of_float_part)();
+  const int64_t panels = (a.rows + max_rows - 1) / max_rows, parts = static_cast<int64_t>(b.parts.size());
   // Floats in nearly equal panels; quantized rows may lie in tiles, which panels must not divide.
   const int64_t part_rows = integers ? kPartRows : (a.rows + panels - 1) / std::max<int64_t>(1, panels);
   const auto run = [&](int64_t index, int64_t first) {

@@ -87,7 +87,7 @@ text::TranslationTokenizer make_tokenizer(const TranslationJob& job, const std::
 // Warns of pairs beyond the model's positions: programs that open the folder cut texts there.
 void warn_of_long_pairs(const models::TransformerConfig& config, const data::TokenStore& store,
                         bool left_out) {
-  const int64_t most = config.most_tokens().value_or(std::numeric_limits<int64_t>::max());
+  const int64_t most = config.max_tokens().value_or(std::numeric_limits<int64_t>::max());
   if (left_out && store.report().skipped_long > 0) {
     log_warning(concat("model.max_positions = ", most, ": ", store.report().skipped_long,
                        " training pairs are longer (</s> counts) and were left out"));

@@ -50,7 +50,7 @@ void TranslationTask::begin(const std::filesystem::path& folder) const {
   if (inputs_.start) {
     inputs_.start->begin(folder);
   } else {
-    inputs_.tokenizer.save(folder, inputs_.config.most_tokens().value_or(512));
+    inputs_.tokenizer.save(folder, inputs_.config.max_tokens().value_or(512));
   }
 }
 
