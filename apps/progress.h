@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "qkv/train/observer.h"
+#include "qkv/train/trainer.h"
 
 namespace qkv::apps {
 
@@ -34,6 +34,9 @@ class TrainProgress : public train::TrainObserver {
   std::string last_loss_, units_;
   std::chrono::steady_clock::time_point shown_;
 };
+
+// What more time would give, by the validations of a run: "perplexity 80.1, at half the steps 164: ...".
+std::string outlook(const train::TrainResult& result);
 
 // 3725 -> "1:02:05", 65 -> "1:05".
 std::string clock_time(double seconds);

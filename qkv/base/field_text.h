@@ -1,15 +1,18 @@
 #pragma once
 // Lossless conversion between options and text.
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "qkv/base/error.h"
 
@@ -61,6 +64,31 @@ void parse_field(std::string_view field, std::string_view text, Words<Enum> word
     known += concat(known.empty() ? "" : ", ", word);
   }
   throw UsageError(concat(field, ": expected one of ", known, ", found '", text, "'"));
+}
+
+// Pairs of whole numbers: "16:600,32:200"; "" has none. `expected`: the form, for messages.
+using NumberPairs = std::vector<std::pair<int64_t, int64_t>>;
+inline NumberPairs parse_pairs(std::string_view field, std::string_view text, std::string_view expected) {
+  NumberPairs pairs;
+  for (size_t begin = 0; !text.empty() && begin <= text.size();) {
+    const std::string_view pair = text.substr(begin, text.find(',', begin) - begin);
+    const size_t colon = std::min(pair.find(':'), pair.size());
+    auto& [first, second] = pairs.emplace_back();
+    try {
+      parse_field(field, pair.substr(0, colon), first);
+      parse_field(field, pair.substr(std::min(colon + 1, pair.size())), second);
+    } catch (const UsageError&) {
+      throw UsageError(concat(field, ": expected ", expected, ", found '", text, "'"));
+    }
+    begin += pair.size() + 1;
+  }
+  return pairs;
+}
+
+inline std::string pairs_text(const NumberPairs& pairs) {
+  std::string text;
+  for (const auto& [first, second] : pairs) text += concat(text.empty() ? "" : ",", first, ":", second);
+  return text;
 }
 
 inline std::string field_text(bool value) { return value ? "true" : "false"; }

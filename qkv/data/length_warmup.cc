@@ -29,28 +29,15 @@ void LengthWarmup::validate(int64_t least, int64_t max_length) const {
 
 void parse_field(std::string_view field, std::string_view text, LengthWarmup& value) {
   LengthWarmup parsed;
-  for (size_t begin = 0; !text.empty() && begin <= text.size();) {
-    const std::string_view stage = text.substr(begin, text.find(',', begin) - begin);
-    const size_t length = std::min(stage.find(':'), stage.size());
-    LengthStage next;
-    try {
-      qkv::parse_field(field, stage.substr(0, length), next.max_length);
-      qkv::parse_field(field, stage.substr(std::min(length + 1, stage.size())), next.batches);
-    } catch (const UsageError&) {
-      throw UsageError(
-          concat(field, ": expected LENGTH:BATCHES,... such as 16:600,32:200, found '", text, "'"));
-    }
-    parsed.stages.push_back(next);
-    begin += stage.size() + 1;
-  }
+  for (const auto& [length, batches] : parse_pairs(field, text, "LENGTH:BATCHES,... such as 16:600,32:200"))
+    parsed.stages.push_back({.max_length = length, .batches = batches});
   value = std::move(parsed);
 }
 
 std::string field_text(const LengthWarmup& value) {
-  std::string text;
-  for (const LengthStage& stage : value.stages)
-    text += concat(text.empty() ? "" : ",", stage.max_length, ":", stage.batches);
-  return text;
+  NumberPairs pairs;
+  for (const LengthStage& stage : value.stages) pairs.emplace_back(stage.max_length, stage.batches);
+  return pairs_text(pairs);
 }
 
 }  // namespace qkv::data

@@ -1,5 +1,6 @@
 #include "qkv/train/job.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -84,8 +85,18 @@ std::vector<Field> Job::task_fields() const {
 }
 
 void Job::complete(const std::set<std::string>& given) {
-  if (!given.contains("schedule.warmup_steps") && !given.contains("schedule.shorten_warmup"))
-    options.schedule.shorten_warmup = true;
+  if (options.max_minutes > 0 && options.max_minutes <= kShortMinutes) {
+    const bool sized = std::ranges::any_of(
+        given, [](const std::string& name) { return name == "preset" || name.starts_with(kModelFields); });
+    for (const auto& [name, value] : short_run()) {
+      if (!given.contains(name) && !(sized && std::string_view(name).starts_with(kModelFields)))
+        set_field(name, value);
+    }
+  }
+  if (!given.contains("schedule.warmup_steps") && !given.contains("schedule.fit_warmup"))
+    options.schedule.fit_warmup = true;
+  if (!given.contains("train.validate_every") && !given.contains("train.fit_validation"))
+    options.fit_validation = has_validation();
   complete_task(given);
   if (options.lora.rank == 0)
     refuse_given(given, {"lora.alpha", "lora.targets", "lora.dtype"}, "without lora.rank");

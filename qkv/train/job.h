@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "qkv/train/trainer.h"
@@ -34,9 +35,10 @@ class Job {
   std::vector<Field> fields() const;
   // Applies a preset to the model. Throws UsageError listing the presets for an unknown one.
   virtual void use_preset(std::string_view name) = 0;
-  // Sets defaults that depend on other settings, except the `given` ones: of each task those of
-  // complete_task(), and of all that a warm-up that is not given is at most a tenth of the run
-  // (schedule.shorten_warmup), so that a small run needs no other option.
+  // Sets defaults that depend on other settings, except the `given` ones ("preset" names that of
+  // use_preset()): with max_minutes up to kShortMinutes those of short_run(), of each task those of
+  // complete_task(), and of all that a warm-up and validations that are not given fit the run
+  // (schedule.fit_warmup, train.fit_validation), so that a small run needs no other option.
   // Throws UsageError for a given setting that has no effect beside the others, of a task by refuse_unused().
   void complete(const std::set<std::string>& given);
 
@@ -61,8 +63,15 @@ class Job {
   virtual void list(Settings& all) = 0;
   // Those of list(), which the task records.
   std::vector<Field> task_fields() const;
+  using Defaults = std::vector<std::pair<const char*, const char*>>;
+  // Settings for a run of some minutes from random weights, in which the other defaults would make too few
+  // steps: a small model and small batches. The sizes of a model are together: one that is given, or a
+  // preset, keeps all.
+  virtual Defaults short_run() const { return {}; }
   virtual void complete_task(const std::set<std::string>& /*given*/) {}
   virtual void refuse_unused(const std::set<std::string>& /*given*/) const {}
+
+  static constexpr double kShortMinutes = 10;
 
   Job() = default;
   Job(const Job&) = default;

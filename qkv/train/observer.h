@@ -18,9 +18,11 @@ struct StartReport {
   int64_t resumed_from = 0;  // step; 0: a new run
 };
 
-// The length of a schedule that was not given: Trainer::run() sets it.
+// The plan of a run, as far as the options leave it to the trainer (Trainer::run).
 struct ScheduleReport {
   int64_t total_steps = 0;
+  int64_t warmup_steps = 0;
+  int64_t validate_every = 0;  // steps; 0: after each epoch
   // Measured for a limit of minutes; 0 without one.
   double seconds_per_step = 0;        // validation and checkpoints excluded
   double seconds_per_validation = 0;  // an estimate, without the checkpoint that follows
@@ -60,7 +62,7 @@ class TrainObserver {
   // A lengthy stage begins: "training a vocabulary".
   virtual void on_stage(const std::string& /*what*/) {}
   virtual void on_start(const StartReport& /*report*/) {}
-  // Called before the first step if the trainer sets the schedule's length.
+  // Called before the first step if the trainer makes a plan.
   virtual void on_schedule(const ScheduleReport& /*report*/) {}
   // Called before the step that trains on it; a step has TrainOptions::accumulate batches.
   virtual void on_batch(const Batch& /*batch*/) {}

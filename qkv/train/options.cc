@@ -1,5 +1,6 @@
 #include "qkv/train/options.h"
 
+#include <algorithm>
 #include <array>
 
 #include "qkv/base/error.h"
@@ -58,7 +59,9 @@ static void list_settings(Settings& all, TrainOptions& o) {
   all.add("train.max_epochs", o.max_epochs, kBookkeeping, at_least(0));
   all.add("train.max_steps", o.max_steps, kBookkeeping, at_least(0));
   all.add("train.max_minutes", o.max_minutes, kBookkeeping, at_least(0));
+  all.add("train.fit_steps", o.fit_steps, kBookkeeping);
   all.add("train.validate_every", o.validate_every, kBookkeeping, at_least(0));
+  all.add("train.fit_validation", o.fit_validation, kBookkeeping);
   all.add("train.patience", o.patience, kBookkeeping, at_least(0));
   all.add("train.best_by", o.best_by, kBookkeeping);
   all.add("train.checkpoint_every", o.checkpoint_every, kBookkeeping, at_least(0));
@@ -69,9 +72,10 @@ static void list_settings(Settings& all, TrainOptions& o) {
   all.add("schedule.learning_rate", o.schedule.learning_rate, kDecidesWeights);
   all.add("schedule.minimum", o.schedule.minimum, kDecidesWeights);
   all.add("schedule.warmup_steps", o.schedule.warmup_steps, kDecidesWeights);
-  all.add("schedule.shorten_warmup", o.schedule.shorten_warmup, kDecidesWeights);
+  all.add("schedule.fit_warmup", o.schedule.fit_warmup, kDecidesWeights);
   all.add("schedule.factor", o.schedule.factor, kDecidesWeights);
   all.add("schedule.total_steps", o.schedule.total_steps, kDecidesWeights);
+  all.add("schedule.refits", o.schedule.refits, kDecidesWeights);
   all.add("optimizer.kind", o.optimizer_kind, kDecidesWeights);
   all.add("optimizer.clip_norm", o.optimizer.clip_norm, kDecidesWeights, at_least(0));
   all.add("optimizer.average_decay", o.optimizer.average_decay, kDecidesWeights, below_one());
@@ -135,15 +139,16 @@ void TrainOptions::validate() const {
                             optimizer.average_decay, ": expected one of them to be 0"));
   }
   ScheduleOptions resolved = schedule;
+  // The trainer sets what is missing.
+  if (resolved.fit_warmup) resolved.warmup_steps = std::min<int64_t>(resolved.warmup_steps, 0);
   if (resolved.total_steps == 0) resolved.total_steps = max_steps;
-  // Otherwise the trainer sets it, which another limit allows.
   if (resolved.total_steps == 0) resolved.total_steps = resolved.warmup_steps + 1;
   resolved.validate();
 }
 
 int64_t TrainOptions::last_step() const {
-  if (max_steps > 0) return max_steps;
-  return max_minutes > 0 && schedule.needs_total_steps() ? schedule.total_steps : 0;
+  const int64_t fitted = fit_steps && max_minutes > 0 ? schedule.last_step() : 0;
+  return max_steps > 0 && fitted > 0 ? std::min(max_steps, fitted) : std::max(max_steps, fitted);
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,

@@ -41,21 +41,25 @@ struct TrainOptions {
   optim::AdagradOptions adagrad;
   optim::AdafactorOptions adafactor;
   LoraOptions lora;  // train an adapter instead of the model
-  // total_steps defaults to max_steps; without both, the trainer sets it before the first step
-  // (Trainer::run).
+  // Without total_steps, the trainer sets it before the first step (Trainer::run).
   ScheduleOptions schedule;
   // Evaluates and exports the mean of the weights of the last validations, this many; 0: off.
   int64_t average_last = 0;
 
   // Limits; 0: none. At least one is required.
   int64_t max_epochs = 0, max_steps = 0;
-  // Wall-clock time, validation included, over all resumed parts. If max_steps is 0, a cosine or linear
-  // schedule then ends the run at its total_steps, unless the time is over before.
+  // Wall-clock time, the last validation and checkpoint included, over all resumed parts. A cosine or linear
+  // schedule is fitted to it (Trainer::run).
   double max_minutes = 0;
+  // Whether the schedule's steps are those that fit into max_minutes; the trainer sets it.
+  bool fit_steps = false;
 
   // Validation.
   int64_t validate_every = 0;  // steps; 0: after each epoch
-  int64_t patience = 0;        // stops after this many consecutive validations without a new best; 0: never
+  // Whether the trainer sets validate_every so that validations take at most a tenth of the run: for a
+  // default rather than a choice (Job::complete()).
+  bool fit_validation = false;
+  int64_t patience = 0;  // stops after this many consecutive validations without a new best; 0: never
   // The metric that selects the best weights, or "loss"; empty: the task's first. Ties are broken by the
   // loss; validations without the metric do not count.
   std::string best_by;
@@ -68,7 +72,7 @@ struct TrainOptions {
   int64_t log_every = 20;  // steps per point of the training curves
   uint64_t seed = 1;       // of initial weights, data order and dropout
 
-  // The step that ends the run: max_steps, or the end of the schedule (max_minutes); 0: none.
+  // The step that ends the run: max_steps, or the end of the schedule with fit_steps; 0: none.
   int64_t last_step() const;
 
   // Throws UsageError naming the field, what was expected and what was found.

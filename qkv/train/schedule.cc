@@ -8,10 +8,17 @@
 
 namespace qkv::train {
 
-int64_t ScheduleOptions::warmup() const {
+void ScheduleOptions::fit(int64_t steps) {
   constexpr int64_t kLongestShare = 10;  // 1 / share
-  if (!shorten_warmup || !needs_total_steps()) return warmup_steps;
-  return std::min(warmup_steps, total_steps / kLongestShare);
+  const int64_t longest = steps / kLongestShare;
+  if (fit_warmup && warmup_steps > longest) {
+    if (kind == ScheduleKind::paper) {
+      const int64_t peak = std::max<int64_t>(1, longest);
+      factor *= std::sqrt(static_cast<float>(peak) / static_cast<float>(warmup_steps));
+    }
+    warmup_steps = longest;
+  }
+  fit_warmup = false;
 }
 
 void ScheduleOptions::validate() const {
@@ -28,7 +35,7 @@ void ScheduleOptions::validate() const {
     throw UsageError(
         concat("schedule.total_steps (or train.max_steps): expected 1 or more, found ", total_steps));
   }
-  if (total_steps <= warmup()) {
+  if (total_steps <= warmup_steps) {
     throw UsageError(concat("schedule.warmup_steps: expected fewer than the run's ", total_steps,
                             " steps, found ", warmup_steps, "; give fewer warm-up steps or more steps"));
   }
@@ -36,11 +43,43 @@ void ScheduleOptions::validate() const {
     throw UsageError(concat("schedule.minimum: expected 0 to schedule.learning_rate = ", learning_rate,
                             ", found ", minimum));
   }
+  int64_t after = warmup_steps, total = total_steps;
+  for (const Refit& refit : refits.list) {
+    if (refit.after < after || refit.after >= std::min(total, refit.total_steps)) {
+      throw UsageError(concat("schedule.refits: expected a step from ", after, " to below ",
+                              std::min(total, refit.total_steps), ", found ", refit.after));
+    }
+    after = refit.after;
+    total = refit.total_steps;
+  }
 }
+
+namespace {
+
+// The share of the way from the warm-up to the last step: 0 to 1.
+double progress_at(const ScheduleOptions& options, double step) {
+  double done = 0, from = static_cast<double>(options.warmup_steps);
+  double total = static_cast<double>(options.total_steps);
+  const auto advance = [&](double to) {
+    const double share = total > from ? std::min((to - from) / (total - from), 1.0) : 1.0;
+    done += (1 - done) * share;
+  };
+  for (const Refit& refit : options.refits.list) {
+    const double after = static_cast<double>(refit.after);
+    if (step <= after) break;
+    advance(after);
+    from = after;
+    total = static_cast<double>(refit.total_steps);
+  }
+  advance(step);
+  return done;
+}
+
+}  // namespace
 
 double learning_rate(const ScheduleOptions& options, int64_t step) {
   const double now = static_cast<double>(std::max<int64_t>(step, 1));
-  const double warmup = static_cast<double>(options.warmup());
+  const double warmup = static_cast<double>(options.warmup_steps);
   const double peak = options.learning_rate;
   if (options.kind == ScheduleKind::paper) {
     const double falling = 1 / std::sqrt(now);
@@ -53,8 +92,7 @@ double learning_rate(const ScheduleOptions& options, int64_t step) {
       return peak * std::sqrt(std::max(warmup, 1.0) / now);
     case ScheduleKind::cosine:
     case ScheduleKind::linear: {
-      const double length = static_cast<double>(options.total_steps) - warmup;
-      const double progress = length > 0 ? std::min((now - warmup) / length, 1.0) : 1.0;
+      const double progress = progress_at(options, now);
       const double low = options.minimum;
       const double left = options.kind == ScheduleKind::linear
                               ? 1 - progress

@@ -55,7 +55,8 @@ void require_same_curves(const std::vector<CurveShare>& sums, const BatchLoss& b
 }
 
 TrainOptions validated(TrainOptions options) {
-  if (options.schedule.total_steps == 0) options.schedule.total_steps = options.max_steps;
+  if (options.schedule.total_steps == 0 && options.max_minutes == 0)
+    options.schedule.total_steps = options.max_steps;
   options.validate();
   return options;
 }
@@ -99,13 +100,12 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
     throw UsageError(concat("train.patience: expected 0 without validation data, found ", options_.patience));
   }
   note_slow_precision(options_);
-  adopt_total_steps();
+  adopt_plan();
   // Settings in which a resumed run must agree with the checkpoint.
   fields_.push_back({"task", info_.name});
   for (Field& field : task_->fields()) fields_.push_back(std::move(field));
-  TrainOptions deciding = options_;
-  if (!deciding.schedule.needs_total_steps()) deciding.schedule.total_steps = 0;  // no effect then
-  for (Field& field : fields(deciding)) fields_.push_back(std::move(field));
+  for (Field& field : fields(options_)) fields_.push_back(std::move(field));
+  record_plan();
 
   if (const std::optional<Checkpoint> checkpoint = run_folder_.take_checkpoint()) {
     require_same_fields(checkpoint->fields);
@@ -161,8 +161,8 @@ void Trainer::require_same_fields(const Fields& saved) const {
     if (found != saved.end() && found->second == field.value) return;
     // A setting that is off, and that the version which wrote the checkpoint did not have.
     if (found == saved.end() && (field.value.empty() || field.value == "false" || field.value == "0")) return;
-    // A run that was stopped before it had a length.
-    if (field.name == kTotalSteps && found != saved.end() && found->second == "0") return;
+    // A run that was stopped before it had a plan.
+    if (field.name == "schedule.total_steps" && found != saved.end() && found->second == "0") return;
     if (field.name.ends_with(".fingerprint")) {
       const bool of_base = field.name == "base.fingerprint";  // of LoRA
       throw UsageError(concat("resume: ", field.name, ": the ",
@@ -194,8 +194,8 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
                      .parameters = nn::count_parameters(*task_),
                      .batches_in_epoch = feed_->batches_in_epoch(),
                      .resumed_from = state_.steps});
-  if (options_.schedule.needs_total_steps() && options_.schedule.total_steps == 0 && !(stop_ && *stop_))
-    fix_total_steps();
+  pace_ = {.since = seconds_now(), .first = state_.steps};
+  if (needs_plan() && !(stop_ && *stop_)) plan();
   if (!log_) begin_new_run();
 
   std::optional<StopReason> reason;
@@ -212,12 +212,13 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
       if (outlasts_schedule() && !warned_past_schedule) {
         warned_past_schedule = true;
         log_warning(concat("step ", state_.steps + 1, ": the schedule has ended at step ",
-                           options_.schedule.total_steps, ": the learning rate stays ",
+                           options_.schedule.last_step(), ": the learning rate stays ",
                            learning_rate(options_.schedule, state_.steps + 1),
                            options_.schedule.minimum > 0 ? "" : ", with which the weights do not change"));
       }
       const int64_t epoch = state_.cursor.epoch;
       train_step();
+      refit_schedule();
       state_.validation_due = info_.valid_items > 0 && validation_falls_due(epoch);
       if (!state_.validation_due && checkpoint_falls_due()) save_checkpoint();
     }
@@ -234,9 +235,9 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   result_.steps = state_.steps;
   result_.epochs = state_.cursor.epoch;
   result_.seconds = seconds_now();
-  result_.schedule_steps = options_.schedule.needs_total_steps() ? options_.schedule.total_steps : 0;
+  result_.schedule_steps = options_.schedule.needs_total_steps() ? options_.schedule.last_step() : 0;
   if (state_.steps > first_step_) result_.train_loss = mean(step_loss_);
-  result_.best_by = best_by_.name;
+  result_.best_by = best_by_;
   result_.best = state_.best;
   result_.best_step = state_.best.empty() ? state_.steps : state_.best_step;
   return result_;
@@ -350,16 +351,19 @@ std::optional<StopReason> Trainer::limit_reached() const {
   if (options_.max_epochs > 0 && state_.cursor.epoch >= options_.max_epochs) return StopReason::max_epochs;
   if (const int64_t last = options_.last_step(); last > 0 && state_.steps >= last)
     return StopReason::schedule_end;
-  if (options_.max_minutes > 0 && seconds_now() >= options_.max_minutes * 60) return StopReason::max_minutes;
+  if (options_.max_minutes > 0) {
+    const double left = options_.max_minutes * 60 - seconds_now();
+    if (left <= (state_.steps > first_step_ ? seconds_at_the_end() : 0)) return StopReason::max_minutes;
+  }
   return std::nullopt;
 }
 
 bool Trainer::outlasts_schedule() const {
   const ScheduleOptions& schedule = options_.schedule;
-  if (!schedule.needs_total_steps() || schedule.total_steps == 0) return false;
+  if (!schedule.needs_total_steps() || schedule.last_step() == 0) return false;
   // Epochs differ by a few batches, and the length of a schedule that epochs fixed is that of the first.
-  const int64_t tolerated = options_.max_epochs > 0 ? schedule.total_steps / 100 : 0;
-  return state_.steps >= schedule.total_steps + tolerated;
+  const int64_t tolerated = options_.max_epochs > 0 ? schedule.last_step() / 100 : 0;
+  return state_.steps >= schedule.last_step() + tolerated;
 }
 
 bool Trainer::validation_falls_due(int64_t epoch_before) const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "qkv/models/hub/adapter.h"
 #include "qkv/train/checkpoint.h"
@@ -26,12 +27,12 @@ struct TrainResult {
   StopReason reason = StopReason::max_steps;
   int64_t steps = 0, epochs = 0;  // completed; epochs: whole ones
   double seconds = 0;
-  int64_t schedule_steps = 0;        // the last step of a cosine or linear schedule; 0: another kind
-  std::optional<double> train_loss;  // the objective in the last step of this call
-  std::optional<ValidationReport> last_validation;  // of this call
-  std::string best_by;                              // the metric that selects the best weights
-  std::map<std::string, double> best;               // loss and metrics of the best weights; empty: none yet
-  int64_t best_step = 0;                            // of the weights in the exported model
+  int64_t schedule_steps = 0;                 // the last step of a cosine or linear schedule; 0: another kind
+  std::optional<double> train_loss;           // the objective in the last step of this call
+  std::vector<ValidationReport> validations;  // of this call
+  Metric best_by;                             // which selects the best weights
+  std::map<std::string, double> best;         // loss and metrics of the best weights; empty: none yet
+  int64_t best_step = 0;                      // of the weights in the exported model
 };
 
 // A training run: task, optimizer, position in the data, and its files in a folder:
@@ -55,13 +56,15 @@ class Trainer {
 
   // Trains until a limit is reached or *stop is true, which is polled after each step; then saves. The
   // weights have the same bits for any number of threads and any interruptions.
-  // A schedule that needs total_steps and has none gets them before the first step: the steps that fit into
-  // max_minutes, by the measured time of some steps without effect on the run, or the steps of max_epochs
-  // epochs as long as the first, whichever are fewer. Checkpoints store the number, and a run with
-  // schedule.total_steps or max_steps of that number has the same bits.
-  // Throws NumericError naming step, layer and tensor for a NaN or infinity, IoError if a file cannot be
-  // written; the last checkpoint then remains; UsageError if no more steps fit than the warm-up has. A new
-  // run changes what the folder held only after all that can be refused.
+  // Before the first step, a schedule that needs total_steps and has none gets them: the steps of max_steps,
+  // of max_epochs epochs as long as the first, and those that fit into max_minutes, by the measured time of
+  // some steps without effect on the run; the fewest. Warm-up and validation are fitted to them, if the
+  // options say so. With max_minutes, the rest of a cosine or linear schedule is fitted again as the speed
+  // changes (ScheduleOptions::refits). Checkpoints store all that, and a run with the same settings,
+  // max_steps and refits has the same bits. Throws NumericError naming step, layer and tensor for a NaN or
+  // infinity, IoError if a file cannot be written; the last checkpoint then remains; UsageError if no more
+  // steps fit than the warm-up has. A new run changes what the folder held only after all that can be
+  // refused.
   TrainResult run(TrainObserver& observer, const std::atomic<bool>* stop = nullptr);
 
   const Task& task() const { return *task_; }
@@ -69,15 +72,20 @@ class Trainer {
   const TrainState& state() const { return state_; }
 
  private:
-  static constexpr const char* kTotalSteps = "schedule.total_steps";
-
   void begin_new_run();
   void resume(const Checkpoint& checkpoint);
   void require_same_fields(const Fields& saved) const;
-  // The length of the schedule (trainer_schedule.cc).
-  void adopt_total_steps();
-  void fix_total_steps();
-  void set_total_steps(int64_t steps);
+  // The plan of the run: steps, warm-up, validations (trainer_plan.cc).
+  void adopt_plan();
+  bool needs_plan() const;
+  void plan();
+  void plan_validations(int64_t total_steps, double seconds_per_step);
+  void refit_schedule();
+  void record_plan();
+  double steps_in_epoch() const;
+  int64_t steps_of_other_limits() const;  // than max_minutes; 0: none
+  int64_t fitting_steps(double seconds_per_step) const;
+  double seconds_at_the_end() const;
   ScheduleReport measure();
   void restart_feed(data::CursorState from);
   double time_of_a_checkpoint() const;
@@ -130,6 +138,14 @@ class Trainer {
   int64_t saved_step_ = -1;    // of the newest checkpoint
   double saved_seconds_ = 0;
   CurveShare step_loss_;  // the objective in the current step
+  // The steps since the plan was last compared with their duration.
+  struct Pace {
+    double since = 0;   // seconds_now() at the first one
+    double others = 0;  // seconds of validations and checkpoints between them
+    int64_t first = 0;  // steps before
+  } pace_;
+  // Of the last one, or an estimate before; 0: unknown.
+  double validation_seconds_ = 0, checkpoint_seconds_ = 0;
   TrainResult result_;
 };
 

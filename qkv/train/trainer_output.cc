@@ -106,15 +106,17 @@ bool Trainer::validate(bool scheduled) {
     }
   }
   const double now = seconds_now();
+  validation_seconds_ = now - before;
+  pace_.others += validation_seconds_;
   const ValidationReport report{.step = state_.steps,
                                 .epoch = state_.cursor.epoch + (state_.cursor.batch > 0 ? 1 : 0),
                                 .evaluation = *found,
                                 .best = best,
-                                .seconds = now - before,
+                                .seconds = validation_seconds_,
                                 .run_seconds = now};
   log_->add(report);
   log_->flush();
-  result_.last_validation = report;
+  result_.validations.push_back(report);
   observer_->on_validation(report);
   return true;
 }
@@ -132,7 +134,7 @@ void Trainer::save_checkpoint() {
   if (const std::string bad = nn::first_non_finite(optimizer_->parameters()); !bad.empty())
     fail_not_finite(concat("step ", state_.steps, ": the weights are not finite"));
   run_folder_.require_there();
-  state_.seconds = seconds_now();
+  const double before = state_.seconds = seconds_now();
   std::vector<io::NamedTensor> tensors = optimizer_->state();
   for (const auto& [name, parameter] : optimizer_->parameters())
     tensors.push_back({"weights/" + name, parameter.variable.value()});
@@ -142,7 +144,9 @@ void Trainer::save_checkpoint() {
   checkpoints_.save(state_, saved, tensors, options_.keep_checkpoints);
   run_folder_.forget_record();
   saved_step_ = state_.steps;
-  saved_seconds_ = state_.seconds;
+  saved_seconds_ = before;
+  checkpoint_seconds_ = seconds_now() - before;
+  pace_.others += checkpoint_seconds_;
   // Without a best model, the folder has the latest one.
   if (state_.best.empty()) {
     const EvaluatedWeights weights(*this);

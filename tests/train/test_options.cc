@@ -102,26 +102,31 @@ TEST(TrainFields, ValidateNamesTheField) {
   EXPECT_THROW(cosine.validate(), UsageError);
 }
 
-TEST(TrainFields, OnlyAWarmUpThatIsNotGivenIsShortened) {
-  TranslationJob plain, given, off;
-  EXPECT_FALSE(plain.options.schedule.shorten_warmup);
-  plain.complete({"train.max_epochs"});
-  EXPECT_TRUE(plain.options.schedule.shorten_warmup);
-  given.complete({"schedule.warmup_steps"});
-  EXPECT_FALSE(given.options.schedule.shorten_warmup);
-  off.complete({"schedule.shorten_warmup"});
-  EXPECT_FALSE(off.options.schedule.shorten_warmup);
+TEST(TrainFields, OnlyDefaultsAreFitted) {
+  const auto fitted = [](const std::set<std::string>& given, bool validated) {
+    TranslationJob job;
+    EXPECT_FALSE(job.options.schedule.fit_warmup || job.options.fit_validation);
+    if (validated) job.valid = {"valid.en", "valid.de"};
+    job.complete(given);
+    return std::pair(job.options.schedule.fit_warmup, job.options.fit_validation);
+  };
+  EXPECT_EQ(fitted({"train.max_epochs"}, true), std::pair(true, true));
+  EXPECT_EQ(fitted({}, false), std::pair(true, false)) << "nothing to validate on";
+  EXPECT_EQ(fitted({"schedule.warmup_steps"}, true), std::pair(false, true));
+  EXPECT_EQ(fitted({"train.validate_every", "schedule.fit_warmup"}, true), std::pair(false, false));
 }
 
 TEST(TrainFields, OnlyLimitsAndBookkeepingDoNotDecideTheWeights) {
   std::map<std::string, bool> decides;
   for (const Field& field : TranslationJob{}.fields()) decides[field.name] = field.decides_weights;
   for (const char* name : {"train.max_steps", "train.max_minutes", "train.patience", "train.checkpoint_every",
+                           "train.validate_every", "train.fit_validation", "train.fit_steps",
                            "train.log_every", "train.bleu_every", "train.best_by", "data.source"})
     EXPECT_FALSE(decides.at(name)) << name;
-  for (const char* name : {"train.batch_tokens", "train.seed", "schedule.learning_rate",
-                           "schedule.total_steps", "schedule.shorten_warmup", "optimizer.average_decay",
-                           "model.d_model", "vocabulary.size", "data.skip_bad_utf8"})
+  for (const char* name :
+       {"train.batch_tokens", "train.seed", "schedule.learning_rate", "schedule.total_steps",
+        "schedule.fit_warmup", "schedule.refits", "optimizer.average_decay", "model.d_model",
+        "vocabulary.size", "data.skip_bad_utf8"})
     EXPECT_TRUE(decides.at(name)) << name;
 }
 

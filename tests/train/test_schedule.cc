@@ -78,22 +78,53 @@ TEST(Schedule, Constant) {
   EXPECT_DOUBLE_EQ(learning_rate(options, 1'000'000), 2);
 }
 
-TEST(Schedule, AShortenedWarmUpIsAtMostATenth) {
+// Only where it was not chosen; the maximum of the learning rate stays.
+TEST(Schedule, AFittedWarmUpIsAtMostATenth) {
+  for (const ScheduleKind kind : {ScheduleKind::paper, ScheduleKind::inverse_sqrt, ScheduleKind::cosine,
+                                  ScheduleKind::linear, ScheduleKind::constant}) {
+    const ScheduleOptions given{
+        .kind = kind, .warmup_steps = 100, .learning_rate = 0.5f, .total_steps = 1000};
+    ScheduleOptions chosen = given, fitted = given, longer = given;
+    chosen.fit(87);
+    EXPECT_EQ(chosen.warmup_steps, 100);
+    fitted.fit_warmup = longer.fit_warmup = true;
+    fitted.fit(87);
+    EXPECT_EQ(fitted.warmup_steps, 8);
+    EXPECT_FALSE(fitted.fit_warmup);
+    EXPECT_NEAR(learning_rate(fitted, 8), learning_rate(given, 100), 1e-8);
+    EXPECT_NEAR(learning_rate(fitted, 4), learning_rate(given, 50), 1e-8);
+    longer.fit(1000);
+    EXPECT_EQ(longer.warmup_steps, 100);
+  }
+}
+
+TEST(Schedule, RefitsGoOnFromTheRateReached) {
   ScheduleOptions options{.kind = ScheduleKind::linear,
-                          .warmup_steps = 100,
-                          .shorten_warmup = true,
+                          .warmup_steps = 10,
                           .learning_rate = 1,
-                          .total_steps = 87};
-  EXPECT_EQ(options.warmup(), 8);
-  EXPECT_NO_THROW(options.validate());
-  EXPECT_DOUBLE_EQ(learning_rate(options, 4), 0.5);
-  EXPECT_DOUBLE_EQ(learning_rate(options, 8), 1);
-  EXPECT_DOUBLE_EQ(learning_rate(options, 87), 0);
-  options.total_steps = 5000;
-  EXPECT_EQ(options.warmup(), 100);
-  options.kind = ScheduleKind::inverse_sqrt;  // has no end
-  options.total_steps = 87;
-  EXPECT_EQ(options.warmup(), 100);
+                          .total_steps = 110,
+                          .refits = {{{60, 160}, {110, 120}}}};
+  options.validate();
+  EXPECT_EQ(options.last_step(), 120);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 5), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 60), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(options, 80), 0.4);    // the half that is left takes 100 steps
+  EXPECT_DOUBLE_EQ(learning_rate(options, 110), 0.25);  // the quarter that is left takes 10
+  EXPECT_DOUBLE_EQ(learning_rate(options, 112), 0.2);
+  EXPECT_NEAR(learning_rate(options, 120), 0, 1e-15);
+  EXPECT_EQ(field_text(options.refits), "60:160,110:120");
+  Refits read;
+  parse_field("schedule.refits", "60:160,110:120", read);
+  EXPECT_EQ(read, options.refits);
+  for (const char* text : {"60", "60:", ":160", "60:160,", "a:b", "60:160;110:120"}) {
+    testing::expect_throw<UsageError>("schedule.refits: expected STEP:STEPS,...",
+                                      [&] { parse_field("schedule.refits", text, read); });
+  }
+  for (const Refits& wrong : {Refits{{{5, 160}}}, Refits{{{60, 60}}}, Refits{{{110, 160}}},
+                              Refits{{{60, 160}, {50, 170}}}, Refits{{{60, 80}, {80, 90}}}}) {
+    options.refits = wrong;
+    testing::expect_throw<UsageError>("schedule.refits: expected a step from", [&] { options.validate(); });
+  }
 }
 
 TEST(Schedule, NamesWhatIsWrong) {

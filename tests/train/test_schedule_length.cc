@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "qkv/base/files.h"
@@ -45,6 +47,15 @@ TrainOptions timed(ScheduleKind kind) {
   return options;
 }
 
+// The schedule of the run in the folder: what its options left open is in its checkpoint.
+ScheduleOptions stored_schedule(const std::filesystem::path& folder, const TrainOptions& options) {
+  TrainOptions stored = options;
+  const Checkpoint last = CheckpointFolder(folder / "checkpoints").load_latest().value();
+  for (const char* name : {"schedule.total_steps", "schedule.refits", "schedule.warmup_steps"})
+    set_field(stored, name, last.fields.at(name));
+  return stored.schedule;
+}
+
 void expect_same_weights(const Scratch& scratch, const char* a, const char* b) {
   testing::expect_same_run(scratch / a, scratch / b);
 }
@@ -63,19 +74,17 @@ TEST_P(ScheduleLength, OfATimeLimitIsMeasuredAndRepeatedBySteps) {
   EXPECT_GT(report.seconds_per_validation, 0);
   EXPECT_GT(report.seconds_per_checkpoint, 0);
   EXPECT_GE(report.seconds, report.seconds_per_step);
-  EXPECT_EQ(result.schedule_steps, report.total_steps);
   // A busy machine may be slower than measured.
   ASSERT_TRUE(result.reason == StopReason::schedule_end || result.reason == StopReason::max_minutes);
   EXPECT_EQ(observer.batches, 2 * result.steps) << "the measured steps are not the run's";
-  ScheduleOptions schedule = options.schedule;
-  schedule.total_steps = report.total_steps;
+  options.schedule = stored_schedule(scratch / "timed", options);
+  EXPECT_EQ(options.schedule.total_steps, report.total_steps);
+  EXPECT_EQ(options.schedule.last_step(), result.schedule_steps);
   for (size_t i = 0; i < observer.rates.size(); ++i)
-    EXPECT_EQ(observer.rates[i], learning_rate(schedule, observer.steps[i]));
+    EXPECT_EQ(observer.rates[i], learning_rate(options.schedule, observer.steps[i]));
   if (result.reason == StopReason::schedule_end) {
-    EXPECT_EQ(result.steps, report.total_steps);
-    EXPECT_EQ(observer.rates.back(), 0) << "the schedule's minimum";
-  } else {
-    options.schedule.total_steps = report.total_steps;
+    EXPECT_EQ(result.steps, result.schedule_steps);
+    EXPECT_NEAR(observer.rates.back(), 0, 1e-9) << "the schedule's minimum";
   }
 
   options.max_minutes = 0;
@@ -92,6 +101,54 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ScheduleLength, ::testing::Values(ScheduleKind::
                            return std::string(kind.param == ScheduleKind::cosine ? "cosine" : "linear");
                          });
 
+// Steps that take longer than the measured ones.
+TEST(ScheduleLengths, IsFittedAgainToSlowerSteps) {
+  const Scratch scratch;
+  TrainOptions options = timed(ScheduleKind::linear);
+  struct Slow : Observer {
+    void on_step(const StepReport& report) override {
+      Observer::on_step(report);
+      if (report.step > 10) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  } observer;
+  const TrainResult result = train_characters(scratch / "timed", options, observer);
+  options.schedule = stored_schedule(scratch / "timed", options);
+  ASSERT_FALSE(options.schedule.refits.list.empty());
+  EXPECT_LT(result.schedule_steps, observer.schedules.at(0).total_steps);
+  EXPECT_LT(observer.rates.back(), 0.25 * options.schedule.learning_rate) << "has not fallen to its minimum";
+
+  options.max_minutes = 0;
+  options.max_steps = result.steps;
+  Observer repeated;
+  train_characters(scratch / "steps", options, repeated);
+  EXPECT_EQ(repeated.rates, observer.rates);
+  expect_same_weights(scratch, "timed", "steps");
+}
+
+TEST(ScheduleLengths, ValidationsTakeATenth) {
+  const auto every = [](int64_t max_steps, int64_t max_epochs, double valid_share) {
+    const Scratch scratch;
+    TrainOptions options = short_run();
+    options.max_steps = max_steps;
+    options.max_epochs = max_epochs;
+    options.validate_every = 0;
+    options.fit_validation = true;
+    Observer observer;
+    observer.stop_after = 1;
+    Trainer(std::make_unique<CharacterTask>(
+                nursery_rhyme(40), nursery_rhyme(static_cast<int>(40 * valid_share)), CharacterOptions()),
+            options, scratch.path(), IfRunExists::resume)
+        .run(observer, &observer.stop);
+    return observer.schedules.at(0).validate_every;
+  };
+  // An epoch has 5 steps. A validation of a tenth of the items is 1/30 of an epoch's forward and backward
+  // passes, 1/6 of a step; one of all items 1 2/3 steps.
+  EXPECT_EQ(every(0, 20, 0.1), 0) << "after each epoch";
+  EXPECT_EQ(every(0, 20, 1), 17) << "six of 100 steps";
+  EXPECT_EQ(every(10, 0, 0.1), 2) << "six fit into two epochs";
+  EXPECT_EQ(every(10, 0, 1), 10) << "the last one alone";
+}
+
 // Neither the weights nor the optimizer's state nor the random numbers keep a trace of the measurement.
 TEST(ScheduleLengths, MeasuringLeavesNoTraceForAnyOptimizer) {
   for (const std::string optimizer : {"adamw", "sgd", "rmsprop", "adagrad", "adafactor"}) {
@@ -105,7 +162,7 @@ TEST(ScheduleLengths, MeasuringLeavesNoTraceForAnyOptimizer) {
     observer.stop_after = 6;
     Trainer(character_task(), options, scratch / "timed", IfRunExists::resume).run(observer, &observer.stop);
     ASSERT_EQ(observer.schedules.size(), 1u);
-    options.schedule.total_steps = observer.schedules[0].total_steps;
+    options.schedule = stored_schedule(scratch / "timed", options);
     options.max_minutes = 0;
     options.max_steps = 1000;
     Observer repeated;
@@ -130,9 +187,11 @@ TEST(ScheduleLengths, AResumedRunKeepsItsLength) {
   Observer rest;
   const TrainResult result = train_characters(scratch.path(), options, rest);
   EXPECT_TRUE(rest.schedules.empty());
-  EXPECT_EQ(std::to_string(result.schedule_steps), steps);
+  EXPECT_EQ(stored_schedule(scratch.path(), options).last_step(), result.schedule_steps);
+  EXPECT_EQ(stored_schedule(scratch.path(), options).total_steps, first.schedules[0].total_steps);
   // Another number contradicts the checkpoint.
   TrainOptions other = options;
+  other.max_minutes = 0;
   other.max_steps = first.schedules[0].total_steps + 5;
   expect_throw<UsageError>("resume: schedule.total_steps: expected " + steps + " as in the checkpoint",
                            [&] { train_characters(scratch.path(), other, rest); });
@@ -193,12 +252,11 @@ TEST(ScheduleLengths, AShortenedWarmUpIsATenthOfIt) {
       message_of<UsageError>([&] { train_characters(scratch / "refused", options, whole); }),
       "schedule.warmup_steps: expected fewer than the run's 20 steps, found 100; give fewer warm-up steps "
       "or more epochs");
-  options.schedule.shorten_warmup = true;
+  options.schedule.fit_warmup = true;
   EXPECT_EQ(train_characters(scratch / "whole", options, whole).steps, 20);
-  ScheduleOptions same = options.schedule;
-  same.warmup_steps = 2;
-  same.shorten_warmup = false;
-  same.total_steps = 20;
+  const ScheduleOptions same = stored_schedule(scratch / "whole", options);
+  EXPECT_EQ(same.warmup_steps, 2);
+  EXPECT_EQ(same.total_steps, 20);
   for (size_t i = 0; i < whole.rates.size(); ++i)
     EXPECT_EQ(whole.rates[i], learning_rate(same, whole.steps[i]));
   // Interrupted within the warm-up.

@@ -30,8 +30,7 @@ constexpr FieldFlag kTrainFlags[] = {
      "Learning rate schedule; cosine and linear fall to schedule.minimum at the last step"},
     {"--learning-rate", "schedule.learning_rate", "RATE", "Maximum learning rate (not for --schedule paper)"},
     {"--warmup-steps", "schedule.warmup_steps", "STEPS",
-     "Warm-up steps to the maximum learning rate; 0: none. A default is at most a tenth of a cosine's or\n"
-     "linear schedule's steps"},
+     "Warm-up steps to the maximum learning rate; 0: none. A default is at most a tenth of the run"},
     {"--average-decay", "optimizer.average_decay", "RATE",
      "Decay of the moving average of the weights, which is exported; 0: no average"},
     {"--average-last", "train.average_last", "N",
@@ -56,9 +55,11 @@ constexpr FieldFlag kRunFlags[] = {
      "Stop after this many epochs; 0: no limit (without any limit: 40, with --from: 3)"},
     {"--max-steps", "train.max_steps", "STEPS", "Stop after this many steps; 0: no limit"},
     {"--max-minutes", "train.max_minutes", "MINUTES",
-     "Stop after this time, validation included; 0: no limit. Without --max-steps, the schedules cosine\n"
-     "and linear estimate their number of steps from this limit, and end the run there"},
-    {"--validate-every", "train.validate_every", "STEPS", "Steps between validations; 0: after each epoch"},
+     "Stop after this time, validation included; 0: no limit. Schedule and warm-up fit the steps that this\n"
+     "time has. Up to 10 minutes, other defaults make a small model in small batches"},
+    {"--validate-every", "train.validate_every", "STEPS",
+     "Steps between validations; 0: after each epoch. The default fits the run, in at most a tenth of its\n"
+     "time"},
     {"--patience", "train.patience", "N", "Stop after N validations without a new best; 0: never"},
     {"--checkpoint-every", "train.checkpoint_every", "STEPS", "Steps between checkpoints; 0: off"},
     {"--checkpoint-minutes", "train.checkpoint_minutes", "MINUTES", "Minutes between checkpoints; 0: off"},
@@ -124,6 +125,7 @@ void fill(train::Job& job, const std::optional<train::Fields>& saved, const Trai
   const auto given = given_fields(job, arguments);
   std::set<std::string> names;
   for (const auto& [name, value] : given) names.insert(name);
+  if (arguments.preset) names.insert("preset");
   if (arguments.preset && names.contains("model.from")) {
     throw UsageError(concat("--preset: expected none with --from, whose folder has its own sizes, found '",
                             *arguments.preset, "'"));
@@ -225,11 +227,11 @@ nlohmann::ordered_json json_of(const std::filesystem::path& folder, const train:
   if (result.train_loss) out["train_loss"] = *result.train_loss;  // null if no step was made
   if (result.schedule_steps > 0) out["schedule_steps"] = result.schedule_steps;
   if (!result.best.empty()) {
-    out["best"] = {{"by", result.best_by}};
+    out["best"] = {{"by", result.best_by.name}};
     for (const auto& [name, value] : result.best) out["best"][name] = value;
   }
-  if (result.last_validation) {
-    const train::ValidationReport& last = *result.last_validation;
+  if (!result.validations.empty()) {
+    const train::ValidationReport& last = result.validations.back();
     out["validation"] = {{"step", last.step}, {"loss", last.evaluation.loss}};
     for (const auto& [name, value] : last.evaluation.metrics) out["validation"][name] = value;
   }
@@ -301,6 +303,7 @@ void train_command(TrainArguments& arguments) {
     progress.say(concat("done after ", result.steps, " steps in ", clock_time(result.seconds), ": ",
                         train::describe(result.reason), early, "; the model of step ", result.best_step,
                         " is in ", folder));
+    if (const std::string more = outlook(result); !more.empty()) progress.say(more);
   }
   if (arguments.json) {
     nlohmann::ordered_json out = json_of(arguments.folder, result);

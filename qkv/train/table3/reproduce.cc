@@ -275,7 +275,7 @@ class Reproduction {
       }
       const TrainResult result = run_job(job, std::move(held), observer, stop_.flag());
       if (result.reason == StopReason::requested) return;
-      if (result.last_validation && !std::isfinite(result.last_validation->evaluation.loss))
+      if (!result.validations.empty() && !std::isfinite(result.validations.back().evaluation.loss))
         throw NumericError(concat("step ", result.steps, ": the validation loss is not finite"));
       // The only validation is that of the last weights. It may have ended in an earlier call.
       const auto value = [&](const char* name) {

@@ -31,7 +31,7 @@ TEST(CharacterTask, Learns) {
   const TrainResult result = train_characters(scratch.path(), options, observer, {.dropout = 0});
   EXPECT_GT(observer.losses.front(), 2);
   EXPECT_LT(observer.losses.back(), 0.8);
-  EXPECT_EQ(result.best_by, "bits_per_character");
+  EXPECT_EQ(result.best_by.name, "bits_per_character");
   EXPECT_EQ(result.best_step, 150);
   EXPECT_NEAR(result.best.at("bits_per_character"), result.best.at("loss") / std::log(2.0), 1e-9);
   EXPECT_EQ(observer.start.task.units, "characters");
@@ -91,11 +91,11 @@ TEST(CharacterTask, StopsWhenItsMetricNoLongerImproves) {
   };
   const TrainResult result = train("early");
   EXPECT_EQ(result.reason, StopReason::no_improvement);
-  EXPECT_EQ(result.best_by, "bits_per_character");
+  EXPECT_EQ(result.best_by.name, "bits_per_character");
   EXPECT_LT(result.steps, 1000);
   EXPECT_EQ(result.steps, result.best_step + 3 * 10);
   EXPECT_LT(result.best.at("bits_per_character"),
-            result.last_validation.value().evaluation.metrics.at("bits_per_character"));
+            result.validations.back().evaluation.metrics.at("bits_per_character"));
   // A resumed run has nothing left to do.
   const std::string model = read_file(scratch / "early/model.safetensors");
   EXPECT_EQ(train("early").steps, result.steps);

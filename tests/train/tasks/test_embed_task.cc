@@ -52,7 +52,7 @@ TEST(EmbedTask, LearnsScores) {
     const Scratch scratch;
     const EmbedJob job = learning_job(scratch, loss);
     const TrainResult result = train(job);
-    EXPECT_EQ(result.best_by, "spearman");
+    EXPECT_EQ(result.best_by.name, "spearman");
     EXPECT_GT(result.best.at("spearman"), 0.8);
     EXPECT_GT(result.best.at("pearson"), 0.9);
     // The exported folder gives the validated vectors.
@@ -83,7 +83,7 @@ TEST(EmbedTask, LearnsPairsWithoutScores) {
   job.task.pooling = pipelines::Pooling::cls;
   job.task.symmetric = true;
   const TrainResult result = train(job);
-  EXPECT_EQ(result.best_by, "accuracy");
+  EXPECT_EQ(result.best_by.name, "accuracy");
   EXPECT_GT(result.best.at("accuracy"), 0.9);
   EXPECT_EQ(pipelines::TextEmbedder(job.folder).default_options().vector.pooling, pipelines::Pooling::cls);
   // Scored pairs to validate with need no scores to train with.

@@ -82,7 +82,7 @@ TEST_F(ImageTraining, Learns) {
   // Two classes: the first loss is near ln 2, the last near the smoothed optimum, 0.199.
   EXPECT_NEAR(observer.losses.front(), std::log(2.0), 0.15);
   EXPECT_LT(observer.losses.back(), 0.25);
-  EXPECT_EQ(result.best_by, "accuracy");
+  EXPECT_EQ(result.best_by.name, "accuracy");
   EXPECT_EQ(result.best.at("accuracy"), 1);
   EXPECT_FALSE(result.best.contains("top5_accuracy")) << "two classes are always among five";
 }
@@ -224,7 +224,8 @@ TEST_F(ImageTraining, StartsFromAFolder) {
     second.options.max_steps = 4;
     second.options.validate_every = 2;
     second.options.schedule = {.warmup_steps = 0, .learning_rate = 1e-6f};
-    second.complete({"model.from", "model.dropout", "model.attention_dropout", "train.max_steps"});
+    second.complete({"model.from", "model.dropout", "model.attention_dropout", "train.max_steps",
+                     "train.validate_every"});
     return second;
   };
   const ImageJob second = start_again("second");

@@ -61,7 +61,7 @@ TEST(ClassifyTask, LearnsAndExportsAModelWithTheSameResults) {
   own.job.options.max_steps = 120;
   own.job.options.optimizer.average_decay = 0.9f;
   const TrainResult result = own.run();
-  EXPECT_EQ(result.best_by, "accuracy");
+  EXPECT_EQ(result.best_by.name, "accuracy");
   EXPECT_EQ(result.best.at("accuracy"), 1);
   EXPECT_EQ(result.best.at("matthews"), 1);
   EXPECT_EQ(result.best.at("f1"), 1);
@@ -92,7 +92,7 @@ TEST(ClassifyTask, LearnsNumbersOfPairs) {
   own.job.regression = true;
   own.job.options.max_steps = 150;
   const TrainResult result = own.run();
-  EXPECT_EQ(result.best_by, "spearman");
+  EXPECT_EQ(result.best_by.name, "spearman");
   EXPECT_GT(result.best.at("spearman"), 0.95);
   EXPECT_GT(result.best.at("pearson"), 0.95);
   const pipelines::TextClassifier classifier(own.job.folder);
@@ -106,7 +106,7 @@ TEST(TagTask, LearnsAndExportsAModelWithTheSameResults) {
   TagRun own;
   own.job.options.max_steps = 120;
   const TrainResult result = own.run();
-  EXPECT_EQ(result.best_by, "accuracy");
+  EXPECT_EQ(result.best_by.name, "accuracy");
   EXPECT_EQ(result.best.at("accuracy"), 1);
   EXPECT_EQ(result.best.at("macro_f1"), 1);
   const pipelines::TokenTagger tagger(own.job.folder);

@@ -89,7 +89,7 @@ TEST_F(LanguageModelling, LearnsAndWritesFoldersThatGenerate) {
     const TrainResult result = run_job(run, observer);
     EXPECT_GT(observer.losses.front(), 2.3);
     EXPECT_LT(result.best.at("loss"), 0.25);
-    EXPECT_EQ(result.best_by, "perplexity");
+    EXPECT_EQ(result.best_by.name, "perplexity");
     EXPECT_NEAR(result.best.at("perplexity"), std::exp(result.best.at("loss")), 1e-9);
     EXPECT_EQ(observer.start.task.items, "sequences");
     EXPECT_EQ(observer.start.task.sizes.front().second, 18);

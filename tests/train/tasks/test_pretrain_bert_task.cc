@@ -44,7 +44,7 @@ TEST(PretrainBertTask, LearnsBothTasks) {
   Recorder observer;
   const TrainResult result = run_job(job, observer);
   EXPECT_EQ(observer.start.task.items, "pairs");
-  EXPECT_EQ(result.best_by, "loss");
+  EXPECT_EQ(result.best_by.name, "loss");
   // The topic is learned: six of 48 words are left, whose entropy is 1.79.
   EXPECT_LT(result.best.at("masked_loss"), 2.1);
   EXPECT_GT(result.best.at("masked_accuracy"), 0.1);

@@ -85,6 +85,11 @@ void ImageJob::use_preset(std::string_view name) {
   patch = found->patch;
 }
 
+Job::Defaults ImageJob::short_run() const {
+  if (!from.empty()) return {};
+  return {{"model.layers", "3"}, {"train.batch_images", "32"}};
+}
+
 void ImageJob::complete_task(const std::set<std::string>& given) {
   if (from.empty()) return;
   refuse_settings_of_folder(given, {"data.resize", "data.channels"});

@@ -40,6 +40,7 @@ struct ImageJob : Job {
 
  private:
   void list(Settings& all) override;
+  Defaults short_run() const override;
   // With `from`, the run has 3 epochs; throws UsageError naming a setting that the folder decides.
   void complete_task(const std::set<std::string>& given) override;
   std::unique_ptr<Task> make_task_from(bool resumes, TrainObserver& observer,

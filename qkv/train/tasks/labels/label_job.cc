@@ -27,6 +27,15 @@ void LabelJob::list(Settings& all) {
   list_settings(all, task);
 }
 
+Job::Defaults LabelJob::short_run() const {
+  if (!encoder.from.empty()) return {};
+  return {{"model.layers", "2"},
+          {"model.d_model", "128"},
+          {"model.heads", "2"},
+          {"model.d_ff", "512"},
+          {"schedule.kind", "cosine"}};
+}
+
 void LabelJob::complete_task(const std::set<std::string>& given) {
   if (encoder.from.empty()) return;
   encoder.complete(given);

@@ -59,6 +59,7 @@ struct LabelJob : Job {
   void refuse_unused(const std::set<std::string>& given) const override;
 
  private:
+  Defaults short_run() const override;
   void complete_task(const std::set<std::string>& given) override;
 };
 

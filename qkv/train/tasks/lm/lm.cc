@@ -140,6 +140,14 @@ void LmJob::use_preset(std::string_view name) {
            .attention_dropout = 0};
 }
 
+Job::Defaults LmJob::short_run() const {
+  if (!from.empty()) return {};
+  return {{"model.blocks", "llama"},          {"model.layers", "2"},
+          {"model.d_model", "128"},           {"model.heads", "2"},
+          {"model.max_positions", "256"},     {"train.batch_tokens", "1024"},
+          {"schedule.learning_rate", "0.002"}};
+}
+
 void LmJob::complete_task(const std::set<std::string>& given) {
   if (!from.empty()) {
     refuse_settings_of_folder(given, {"tokenizer."});

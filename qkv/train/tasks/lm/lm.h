@@ -53,6 +53,7 @@ struct LmJob : Job {
 
  private:
   void list(Settings& all) override;
+  Defaults short_run() const override;
   // Characters are one document; LLaMA's blocks have d_ff = 8/3 d_model, in multiples of 32. With `from`, the
   // learning rate is 5e-5, and the run has 3 epochs; throws UsageError naming a setting that the folder
   // decides.

@@ -83,6 +83,14 @@ void PretrainBertJob::use_preset(std::string_view name) {
   positions_follow_length_ = true;
 }
 
+Job::Defaults PretrainBertJob::short_run() const {
+  if (!from.empty()) return {};
+  return {{"model.layers", "2"},          {"model.d_model", "128"},
+          {"model.heads", "2"},           {"model.d_ff", "512"},
+          {"train.max_length", "64"},     {"train.length_warmup", "16:1200"},
+          {"train.batch_tokens", "1024"}, {"schedule.learning_rate", "0.002"}};
+}
+
 void PretrainBertJob::complete_task(const std::set<std::string>& given) {
   if (from.empty()) return;
   refuse_settings_of_folder(given, {"vocabulary."});

@@ -49,6 +49,7 @@ struct PretrainBertJob : Job {
 
  private:
   void list(Settings& all) override;
+  Defaults short_run() const override;
   // With `from`, the learning rate is 5e-5, and the run has 3 epochs; throws UsageError naming a setting that
   // the folder decides.
   void complete_task(const std::set<std::string>& given) override;

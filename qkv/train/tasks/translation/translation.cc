@@ -113,6 +113,13 @@ TrainOptions TranslationJob::trainer_options() const {
   return result;
 }
 
+Job::Defaults TranslationJob::short_run() const {
+  if (!from.empty()) return {};
+  return {{"model.encoder_layers", "2"}, {"model.decoder_layers", "2"}, {"model.d_model", "128"},
+          {"model.heads", "4"},          {"model.d_ff", "512"},         {"train.batch_tokens", "2048"},
+          {"schedule.kind", "cosine"}};
+}
+
 void TranslationJob::complete_task(const std::set<std::string>& given) {
   if (!from.empty()) {
     refuse_settings_of_folder(given, {"vocabulary."});

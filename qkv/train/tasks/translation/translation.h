@@ -53,6 +53,7 @@ struct TranslationJob : Job {
 
  private:
   void list(Settings& all) override;
+  Defaults short_run() const override;
   // With `from`, the settings of fine-tuning; throws UsageError naming a setting that the folder decides.
   void complete_task(const std::set<std::string>& given) override;
   void refuse_unused(const std::set<std::string>& given) const override;
