@@ -69,6 +69,8 @@ constexpr const char* kDefaultEpochs = "40";
 struct TrainArguments {
   const TrainingTask* task = nullptr;  // none: as in the run to resume
   std::filesystem::path folder;
+  std::filesystem::path repeated;      // the run to repeat
+  std::optional<train::Fields> saved;  // its settings
   std::optional<std::string> preset;
   std::vector<std::string> sets;
   std::map<std::string, std::string> fields;  // from the flags
@@ -247,7 +249,7 @@ train::TrainResult run(TrainArguments& arguments, std::optional<train::RunFolder
                   : arguments.overwrite ? train::IfRunExists::replace
                                         : train::IfRunExists::refuse;
   try {
-    fill(*job, held ? held->settings() : std::nullopt, arguments);
+    fill(*job, held ? held->settings() : arguments.saved, arguments);
     return held ? train::run_job(*job, std::move(*held), progress, stop.flag())
                 : train::run_job(*job, progress, stop.flag());
   } catch (const UsageError& error) {
@@ -278,6 +280,19 @@ std::optional<train::RunFolder> hold(TrainArguments& arguments) {
   }
   arguments.task = &task;
   return held;
+}
+
+// The settings of a run, and its steps as the limit.
+void repeat(TrainArguments& arguments) {
+  const auto last = train::CheckpointFolder(arguments.repeated / "checkpoints").load_latest();
+  if (!last) {
+    throw UsageError(
+        concat("--repeat ", arguments.repeated.string(), ": expected a training run, found no checkpoint"));
+  }
+  arguments.task = &task_named(last->fields.at("task"), arguments.repeated);
+  arguments.saved = last->fields;
+  if (std::ranges::none_of(arguments.fields, [](const auto& field) { return is_limit(field.first); }))
+    arguments.fields["train.max_steps"] = std::to_string(last->state.steps);
 }
 
 void train_command(TrainArguments& arguments) {
@@ -405,12 +420,24 @@ void add_train(Command& app) {
   const auto arguments = std::make_shared<TrainArguments>();
   Option* resumed = add_option(*train, "--resume", arguments->folder, "DIR",
                                "Continue the run in this folder with its settings (default: none)");
+  Option* repeated =
+      add_option(*train, "--repeat", arguments->repeated, "DIR",
+                 "Train again as the run in this folder did, for as many steps and to the same\n"
+                 "bits, into the folder of --out (default: none)");
+  Option* out = add_option(*train, "--out", arguments->folder, "DIR", "Folder of the repeated run");
+  repeated->needs(out);
+  out->needs(repeated);
   add_run_options(*train, arguments, defaults_of(training_tasks().front()));
   for (const TrainingTask& task : training_tasks()) {
     add_flags(*train, arguments, task.run_flags, defaults_of(task));
     add_task(*train, task);
   }
-  train->callback([train, arguments, resumed] {
+  train->callback([train, arguments, resumed, repeated] {
+    if (repeated->count() > 0) {
+      repeat(*arguments);
+      train_command(*arguments);
+      return;
+    }
     if (const std::string task = train->given_subcommand(); !task.empty()) {
       if (resumed->count() == 0) return;
       throw UsageError(

@@ -107,40 +107,30 @@ TEST_F(TrainCommand, EqualBleuIsDecidedByTheLoss) {
   EXPECT_LT(resumed["best"]["loss"], result["best"]["loss"]);
 }
 
-// The number of steps that fit is printed and stored, and --max-steps with it repeats the run.
-TEST_F(TrainCommand, AScheduleWithATimeLimitIsRepeatedByItsSteps) {
+// The plan of a run with a time limit is stored, and --repeat makes the same run of it.
+TEST_F(TrainCommand, ARunWithATimeLimitIsRepeated) {
   const auto timed = [&](const std::string& out, const std::vector<std::string>& more) {
     std::vector<std::string> all = small_training(corpus_, path(out));
     std::erase(all, "--quiet");
-    all.insert(all.end(), {"--bleu-every", "0", "--schedule", "linear", "--warmup-steps", "2", "--json"});
+    all.insert(all.end(), {"--bleu-every", "0", "--schedule", "linear", "--json"});
     all.insert(all.end(), more.begin(), more.end());
     return run_qkv(all);
   };
   const Outcome first = timed("timed", {"--max-minutes", "0.03"});
   ASSERT_EQ(first.status, 0) << first.err;
   const json result = json::parse(first.out);
-  const std::string length = std::to_string(result.at("schedule_steps").get<int64_t>());
-  EXPECT_NE(first.err.find("the schedule has " + length + " steps, by "), std::string::npos) << first.err;
-  EXPECT_NE(first.err.find("--max-steps " + length), std::string::npos) << first.err;
-  EXPECT_EQ(train::CheckpointFolder(scratch_ / "timed/checkpoints")
-                .load_latest()
-                .value()
-                .fields.at("schedule.total_steps"),
-            length);
-  const std::string steps = std::to_string(result.at("steps").get<int64_t>());
-  std::vector<std::string> again{"--max-steps", steps};
-  if (steps == length) {
-    EXPECT_EQ(result["stopped_because"], "the schedule has ended");
-  } else {  // a busy machine
-    EXPECT_EQ(result["stopped_because"], "the limit of minutes was reached");
-    EXPECT_NE(first.err.find("before the schedule's last step, " + length), std::string::npos) << first.err;
-    again.insert(again.end(), {"--set", "schedule.total_steps=" + length});
-  }
-  const Outcome second = timed("steps", again);
-  ASSERT_EQ(second.status, 0) << second.err;
-  EXPECT_EQ(model("steps"), model("timed"));
-  // Resuming keeps the number.
-  EXPECT_EQ(resume("timed", {"--max-minutes", "1"})["schedule_steps"], result["schedule_steps"]);
+  const std::string planned = train::CheckpointFolder(scratch_ / "timed/checkpoints")
+                                  .load_latest()
+                                  .value()
+                                  .fields.at("schedule.total_steps");
+  EXPECT_NE(first.err.find("planned: " + planned + " steps, "), std::string::npos) << first.err;
+  const json again = run({"train", "--repeat", path("timed"), "--out", path("again"), "--json", "--quiet"});
+  EXPECT_EQ(again["steps"], result["steps"]);
+  EXPECT_EQ(again["best"], result["best"]);
+  EXPECT_EQ(model("again"), model("timed"));
+  expect_failure(run_qkv({"train", "--repeat", path("timed")}), 2, {"--out"});
+  expect_failure(run_qkv({"train", "--repeat", path("none"), "--out", path("other")}), 2,
+                 {"--repeat", "none: expected a training run, found no checkpoint"});
   expect_failure(timed("short", {"--max-minutes", "0.01", "--set", "schedule.warmup_steps=1000000"}), 2,
                  {"--warmup-steps: expected fewer than the run's ",
                   " steps, found 1000000; give fewer warm-up steps or more minutes"});
