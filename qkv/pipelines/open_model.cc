@@ -71,8 +71,9 @@ std::shared_ptr<const LoadedLanguageModel> load_language(const path& folder,
                                                          const models::LoadOptions& options) {
   std::shared_ptr<const models::LanguageModel> model = models::load_language_model(folder, options);
   text::Tokenizer tokenizer = tokenizer_of(folder, *model);
-  return std::make_shared<const LoadedLanguageModel>(LoadedLanguageModel{
-      folder, std::move(model), std::move(tokenizer), models::load_generation_defaults(folder)});
+  return std::make_shared<const LoadedLanguageModel>(
+      LoadedLanguageModel{folder, std::move(model), std::move(tokenizer),
+                          models::load_generation_defaults(folder, models::LengthsInclude::prompt)});
 }
 
 std::shared_ptr<const LoadedTextEncoder> load_encoder(const path& folder,

@@ -8,6 +8,7 @@
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/pieces.h"
 #include "qkv/pipelines/run_engine.h"
+#include "qkv/pipelines/search_defaults.h"
 #include "qkv/search/alignment.h"
 
 namespace qkv::pipelines {
@@ -50,24 +51,7 @@ TranslationRequest failed(TranslationRequest request, std::string error) {
 }  // namespace
 
 TranslateOptions default_options(const models::TranslationModel& model) {
-  TranslateOptions options;
-  const models::GenerationDefaults& defaults = model.generation;
-  options.search.beam = defaults.beam;
-  options.search.length_penalty = defaults.length_penalty;
-  options.search.early_stopping = defaults.early_stopping;
-  options.search.max_new_tokens = defaults.max_new_tokens;
-  options.search.min_new_tokens = defaults.min_new_tokens;
-  options.search.no_repeat_ngram = defaults.no_repeat_ngram;
-  options.search.repetition_penalty = defaults.repetition_penalty;
-  options.search.renormalize = defaults.renormalize;
-  for (const std::vector<int32_t>& ids : defaults.bad_words) {
-    if (ids.size() == 1) {
-      options.search.suppress_tokens.push_back(ids.front());
-    } else {
-      options.search.bad_words.push_back(ids);
-    }
-  }
-  return options;
+  return {.search = search_defaults(model.generation, static_cast<int32_t>(model.config.eos_id))};
 }
 
 Translator::Translator(std::shared_ptr<const models::TranslationModel> model)

@@ -97,8 +97,24 @@ void read_generation(const std::filesystem::path& path, LanguageModelConfig& con
   if (reader.has("eos_token_id")) config.eos_ids = reader.ids("eos_token_id");
 }
 
+void read_generation(const std::filesystem::path& path, TransformerConfig& config) {
+  if (!std::filesystem::exists(path)) return;
+  const ConfigReader reader(read_file(path), path.string());
+  config.decoder_start_id = reader.integer("decoder_start_token_id", config.decoder_start_id);
+}
+
 template <class Config>
 void read_generation(const std::filesystem::path& /*path*/, Config& /*config*/) {}
+
+// Ids outside the vocabulary begin and end nothing: configurations of small models keep the defaults of large
+// ones.
+void drop_foreign_ids(LanguageModelConfig& config) {
+  for (auto* ids : {&config.bos_ids, &config.eos_ids})
+    std::erase_if(*ids, [&](int32_t id) { return id < 0 || id >= config.vocabulary; });
+}
+
+template <class Config>
+void drop_foreign_ids(Config& /*config*/) {}
 
 // The folder whose config.json describes the model: the adapter's, if it has one.
 std::filesystem::path config_folder(const std::filesystem::path& folder, const LoadOptions& options) {
@@ -141,6 +157,7 @@ auto read_config(const std::filesystem::path& folder, const std::filesystem::pat
   try {
     Config config = family->parse(reader);
     read_generation(folder / kGeneration, config);
+    drop_foreign_ids(config);
     config.validate();
     return Configured<Family, Config>{std::move(opened), family, std::move(config)};
   } catch (const UsageError& error) {

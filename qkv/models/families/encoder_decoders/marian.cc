@@ -53,16 +53,11 @@ TransformerConfig parse(const ConfigReader& reader) {
   reader.require_boolean("normalize_embedding", false);
   reader.require_boolean("add_final_layer_norm", false);
   reader.require_boolean("static_position_embeddings", true);
+  reader.require_boolean("force_bos_token_to_be_generated", false);
   // Training settings, and repetitions of other fields.
-  constexpr std::array<std::string_view, 9> kIrrelevant{"force_bos_token_to_be_generated",
-                                                        "encoder_layerdrop",
-                                                        "decoder_layerdrop",
-                                                        "init_std",
-                                                        "classif_dropout",
-                                                        "classifier_dropout",
-                                                        "extra_pos_embeddings",
-                                                        "add_bias_logits",
-                                                        "num_hidden_layers"};
+  constexpr std::array<std::string_view, 8> kIrrelevant{
+      "encoder_layerdrop",  "decoder_layerdrop",    "init_std",        "classif_dropout",
+      "classifier_dropout", "extra_pos_embeddings", "add_bias_logits", "num_hidden_layers"};
   reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }
