@@ -20,7 +20,7 @@ class TextStream {
   // space.
   TextStream(const text::Tokenizer& tokenizer, search::Ids prompt, std::function<void(std::string_view)> sink)
       : decoder_(tokenizer), sink_(std::move(sink)) {
-    for (const int32_t id : prompt) decoder_.add(id);
+    decoder_.skip(prompt);
   }
   bool add(const search::NewToken& token) {
     pass_on(decoder_.add(token.id));
@@ -89,12 +89,8 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   error = length_error(tokens, model_->model->config().max_positions);
   if (error.empty() && options.max_new_tokens(tokens) < 1)
     error = concat("expected fewer tokens than max_length = ", options.max_length, ", found ", tokens);
+  if (error.empty()) error = ids_error(request.decode.source, model_->model->config().vocabulary);
   if (request.done()) return request;
-  for (const int32_t id : prompt.ids) {
-    if (id >= 0 && id < model_->model->config().vocabulary) continue;
-    error = concat("expected token ids below ", model_->model->config().vocabulary, ", found ", id);
-    return request;
-  }
   request.decode.options = after_prompt(options, tokens);
   try {
     request.decode = search::fitting(*model_->model, std::move(request.decode));
