@@ -21,6 +21,14 @@ void require_end(const char* field, const std::vector<int32_t>& ids, int32_t eos
 
 }  // namespace
 
+void require_valid(const search::SearchOptions& options) {
+  try {
+    options.validate();
+  } catch (const UsageError& error) {
+    throw DataError(concat("generation_config.json: ", error.what()));
+  }
+}
+
 search::SearchOptions search_defaults(const models::GenerationDefaults& defaults, int32_t eos) {
   if (!defaults.unsupported.empty()) throw DataError(defaults.unsupported);
   require_end("eos_token_id", defaults.eos_ids, eos);
@@ -39,6 +47,7 @@ search::SearchOptions search_defaults(const models::GenerationDefaults& defaults
                                 .renormalize = defaults.renormalize,
                                 .stop = defaults.eos_ids};
   std::erase(options.stop, eos);
+  require_valid(options);
   return options;
 }
 

@@ -15,8 +15,12 @@
 
 namespace qkv::pipelines {
 
+// Throws DataError, naming generation_config.json, for options that SearchOptions::validate() refuses.
+void require_valid(const search::SearchOptions& options);
+
 // The search recommended by generation_config.json, for a model whose end token is `eos` (-1: none). Throws
-// DataError for a field that qkv does not support, and for end tokens without `eos`.
+// DataError for a field that qkv does not support, for end tokens without `eos`, and for values that
+// SearchOptions::validate() refuses.
 search::SearchOptions search_defaults(const models::GenerationDefaults& defaults, int32_t eos);
 // The sampling distribution recommended by generation_config.json. Throws DataError for a field that qkv does
 // not support.

@@ -1,6 +1,7 @@
 #include "qkv/pipelines/translate.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
@@ -116,6 +117,12 @@ TranslationRequest Translator::prepare(const Source& source, const TranslateOpti
     if (model().config.source_eos) ids[static_cast<size_t>(*limit) - 1] = ids.back();
     ids.resize(static_cast<size_t>(*limit));
     translation.truncated = true;
+  }
+  for (const auto& [side, given, rows] :
+       {std::tuple("source", &ids, model().config.source_vocabulary),
+        {"prefix", &request.decode.prefix, model().config.target_vocabulary}}) {
+    if (std::string error = ids_error(*given, rows); !error.empty())
+      return failed(std::move(request), concat(side, ": ", error));
   }
   translation.source_pieces = pieces(tokenizer, ids, text::Side::source);
   try {

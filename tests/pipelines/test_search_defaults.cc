@@ -147,6 +147,17 @@ TEST(SearchDefaults, UnsupportedFieldsAreRefusedByNameUnlessNeutral) {
               {"transformers_version", "5.24.0"}});
 }
 
+// The folder is at fault, not the caller.
+TEST(SearchDefaults, ValuesThatNoSearchTakesAreErrorsOfTheFile) {
+  for (const json& fields : {json{{"repetition_penalty", 0}}, json{{"encoder_repetition_penalty", -1.5}},
+                             json{{"exponential_decay_length_penalty", {3, -2.0}}}}) {
+    const WithFields folder(kData / "models/golden/gpt2_untied_relu", fields);
+    const TextGenerator generator(folder.path());
+    testing::expect_parts(message_of<DataError>([&] { generator.default_options(); }),
+                          {"generation_config.json", std::string(fields.begin().key()).substr(0, 12)});
+  }
+}
+
 // Sampling fields do not keep a folder from greedy search.
 TEST(SearchDefaults, GreedySearchIgnoresFieldsOfSampling) {
   const WithFields folder(kData / "models/golden/gpt2_untied_relu", {{"typical_p", 0.5}});

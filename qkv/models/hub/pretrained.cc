@@ -120,9 +120,8 @@ void drop_foreign_ids(Config& /*config*/) {}
 std::filesystem::path config_folder(const std::filesystem::path& folder, const LoadOptions& options) {
   if (options.adapter.empty()) return folder;
   if (!is_adapter(options.adapter)) {
-    throw IoError(concat(
-        "adapter ", options.adapter.string(), ": expected ", kAdapterConfig, " and ", kAdapterWeights,
-        ", found ", std::filesystem::exists(options.adapter) ? "at most one of them" : "no such folder"));
+    throw IoError(concat("adapter ", options.adapter.string(), ": expected ", kAdapterConfig, " and ",
+                         kAdapterWeights, ", found ", instead_of_adapter(options.adapter)));
   }
   return std::filesystem::exists(options.adapter / kConfig) ? options.adapter : folder;
 }
@@ -165,6 +164,20 @@ auto read_config(const std::filesystem::path& folder, const std::filesystem::pat
   }
 }
 
+// A folder that stores an output projection other than the table to which config.json ties it has two tables,
+// as in transformers 5.
+void untie_if_stored_apart(const TensorFiles& files, const WeightMap& map, LanguageModelConfig& config) {
+  if (!config.tied) return;
+  const auto [table, head] = stored_apart(files, map, "embed_tokens.weight");
+  if (head.empty()) return;
+  config.tied = false;
+  log_info(
+      concat(head, " differs from ", table, ": the two are not tied, whatever \"tie_word_embeddings\" says"));
+}
+
+template <class Config>
+void untie_if_stored_apart(const TensorFiles& /*files*/, const WeightMap& /*map*/, Config& /*config*/) {}
+
 template <class Model, class Family>
 std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
                             std::span<const Family> families, const LoadOptions& options) {
@@ -175,6 +188,9 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
     opened.weights = base.weights;
     opened.own_layout = base.own_layout;
   }
+  const TensorFiles files = with_io_errors(
+      [&] { return TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading); });
+  untie_if_stored_apart(files, weight_map_of(*family, config, opened.own_layout), config);
   std::unique_ptr<Model> model;
   try {
     model = std::make_unique<Model>(config);
@@ -185,8 +201,6 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   const auto all = parameters_of(*model);
   std::optional<AdapterFiles> adapter;
   if (!options.adapter.empty()) adapter.emplace(options.adapter, family->weight_map(model->config()), folder);
-  const TensorFiles files = with_io_errors(
-      [&] { return TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading); });
   load_parameters(
       files, map, opened.weights,
       [&](const nn::ParameterVisitor& visitor) {

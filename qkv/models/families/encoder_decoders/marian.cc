@@ -101,6 +101,9 @@ WeightMap weight_map(const TransformerConfig& config) {
     map.rules.push_back({.ours = "model.shared",
                          .theirs = "model.shared",
                          .also = {"model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"}});
+  } else if (config.tying == Tying::two_way) {
+    map.rules.push_back(
+        {.ours = "model.decoder.embed_tokens", .theirs = "model.decoder.embed_tokens", .also = {"lm_head"}});
   }
   return map;
 }
