@@ -1,5 +1,7 @@
 #include "apps/decode_options.h"
 
+#include <algorithm>
+
 #include "qkv/base/error.h"
 #include "qkv/pipelines/search_defaults.h"
 
@@ -45,7 +47,8 @@ pipelines::TranslateOptions translate_options(const models::TranslationModel& mo
   search.length_penalty_type = arguments.length_penalty_type;
   search.coverage_penalty = arguments.coverage_penalty;
   search.max_new_tokens = arguments.max_new_tokens.value_or(search.max_new_tokens);
-  search.min_new_tokens = arguments.min_new_tokens.value_or(search.min_new_tokens);
+  search.min_new_tokens =
+      arguments.min_new_tokens.value_or(std::min(search.min_new_tokens, search.max_new_tokens));
   search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(search.no_repeat_ngram);
   search.repetition_penalty = arguments.repetition_penalty.value_or(search.repetition_penalty);
   try {

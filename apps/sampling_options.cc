@@ -7,6 +7,13 @@ namespace qkv::apps {
 std::optional<search::Sampling> SamplingArguments::sampling(const models::GenerationDefaults& model) const {
   if (!sample) return std::nullopt;
   search::Sampling result = pipelines::sampling_defaults(model);
+  const search::Sampling usual;  // in place of values that are not used
+  pipelines::require_valid(
+      {.beam = 1,
+       .sampling = search::Sampling{.temperature = temperature ? usual.temperature : result.temperature,
+                                    .top_k = result.top_k,
+                                    .top_p = top_p ? usual.top_p : result.top_p,
+                                    .min_p = min_p ? usual.min_p : result.min_p}});
   result.temperature = temperature.value_or(result.temperature);
   result.top_k = top_k.value_or(result.top_k);
   result.top_p = top_p.value_or(result.top_p);

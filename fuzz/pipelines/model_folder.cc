@@ -48,6 +48,8 @@ void run(const std::shared_ptr<const LoadedLanguageModel>& model) {
   GenerateOptions options = generator.default_options();
   options.search.max_new_tokens = std::min(options.search.max_new_tokens, 3);
   options.search.min_new_tokens = std::min(options.search.min_new_tokens, 3);
+  options.search.beam = std::min(options.search.beam, 4);
+  options.max_length = 0;
   generator(std::vector<Prompt>{{.text = kTexts.front()}}, options);
 }
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace qkv::data {
 namespace {
 
-constexpr unsigned kOrientationTag = 0x0112, kShort = 3;
+constexpr unsigned kOrientationTag = 0x0112, kShort = 3, kLong = 4;
+constexpr std::string_view kExifName{"Exif\0\0", 6};
 
 // Reads integers of either byte order; bytes beyond the end read as 0.
 class Integers {
@@ -28,25 +30,41 @@ class Integers {
   bool big_endian_;
 };
 
-// The orientation in the first directory of a TIFF structure; 1 if absent.
-int tiff_orientation(std::string_view tiff) {
-  const Integers numbers(tiff, tiff.starts_with("MM"));
+// The orientation in the first directory of a TIFF structure.
+std::optional<uint32_t> tiff_orientation(std::string_view tiff) {
+  const bool big_endian = tiff.starts_with("MM");
+  if (!big_endian && !tiff.starts_with("II")) return std::nullopt;
+  const Integers numbers(tiff, big_endian);
   const size_t directory = numbers.at(4, 4), count = numbers.at(directory, 2);
   for (size_t i = 0; i < count; ++i) {
     const size_t entry = directory + 2 + 12 * i;
     if (entry + 12 > tiff.size()) break;
-    if (numbers.at(entry, 2) != kOrientationTag || numbers.at(entry + 2, 2) != kShort) continue;
-    const uint32_t value = numbers.at(entry + 8, 2);
-    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+    const uint32_t type = numbers.at(entry + 2, 2);
+    if (numbers.at(entry, 2) != kOrientationTag || (type != kShort && type != kLong)) continue;
+    return numbers.at(entry + 8, type == kShort ? 2 : 4);
   }
-  return 1;
+  return std::nullopt;
+}
+
+// tiff:Orientation="6", or <tiff:Orientation>6
+std::optional<uint32_t> xmp_orientation(std::string_view xmp) {
+  constexpr std::string_view kName = "tiff:Orientation";
+  for (size_t at = xmp.find(kName); at != xmp.npos; at = xmp.find(kName, at + 1)) {
+    std::string_view rest = xmp.substr(at + kName.size());
+    const size_t prefix = rest.starts_with("=\"") ? 2 : rest.starts_with(">") ? 1 : 0;
+    if (prefix == 0 || rest.size() <= prefix || rest[prefix] < '0' || rest[prefix] > '9') continue;
+    return static_cast<uint32_t>(rest[prefix] - '0');
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
-int exif_orientation(std::string_view app1) {
-  constexpr std::string_view kExifName{"Exif\0\0", 6};
-  return app1.starts_with(kExifName) ? tiff_orientation(app1.substr(kExifName.size())) : 1;
+int orientation_of(std::string_view exif, std::string_view xmp) {
+  for (int i = 0; i < 2 && exif.starts_with(kExifName); ++i) exif.remove_prefix(kExifName.size());
+  std::optional<uint32_t> found = tiff_orientation(exif);
+  if (!found) found = xmp_orientation(xmp);
+  return found && *found >= 1 && *found <= 8 ? static_cast<int>(*found) : 1;
 }
 
 Image upright(Image stored, int orientation) {

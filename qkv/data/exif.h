@@ -1,5 +1,5 @@
 #pragma once
-// EXIF orientation of photos (JEITA CP-3451).
+// The orientation of photos: EXIF (JEITA CP-3451), XMP (ISO 16684-1).
 
 #include <string_view>
 
@@ -7,9 +7,10 @@
 
 namespace qkv::data {
 
-// The orientation (tag 0x0112) in the content of a JPEG's APP1 segment: 1 is upright, 2 to 8 are mirrored or
-// rotated. 1 if the segment has no valid EXIF orientation. Accepts any bytes.
-int exif_orientation(std::string_view app1);
+// The orientation: 1 is upright, 2 to 8 are mirrored or rotated. That of `exif`, a TIFF structure with tag
+// 0x0112, also behind "Exif\0\0"; without such a tag, that of `xmp`, a packet with tiff:Orientation;
+// otherwise 1. Accepts any bytes.
+int orientation_of(std::string_view exif, std::string_view xmp = {});
 
 // Converts an image stored with an orientation of 1 to 8 to upright.
 Image upright(Image stored, int orientation);

@@ -125,12 +125,16 @@ std::vector<uint8_t> rgb_of_cmyk(const std::vector<uint8_t>& inks, bool inverted
   return pixels;
 }
 
+// Of the APP1 segments, those with EXIF are parts of one structure.
 int orientation_of(const jpeg_decompress_struct& info) {
+  constexpr std::string_view kExif{"Exif\0\0", 6}, kXmp{"http://ns.adobe.com/xap/1.0/\0", 29};
+  std::string exif, xmp;
   for (auto* marker = info.marker_list; marker != nullptr; marker = marker->next) {
-    const int found = exif_orientation({reinterpret_cast<const char*>(marker->data), marker->data_length});
-    if (found != 1) return found;
+    const std::string_view data(reinterpret_cast<const char*>(marker->data), marker->data_length);
+    if (data.starts_with(kExif)) exif += data.substr(exif.empty() ? 0 : kExif.size());
+    if (data.starts_with(kXmp)) xmp = data.substr(kXmp.size());
   }
-  return 1;
+  return data::orientation_of(exif, xmp);
 }
 
 }  // namespace

@@ -4,8 +4,13 @@
 
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "qkv/base/error.h"
+#include "qkv/data/exif.h"
 #include "qkv/data/image_limits.h"
 
 namespace qkv::data {
@@ -29,6 +34,49 @@ int64_t big_endian(std::string_view bytes, size_t offset) {
     number = number << 8 | (offset + i < bytes.size() ? static_cast<unsigned char>(bytes[offset + i]) : 0);
   }
   return number;
+}
+
+// The hexadecimal content of a text chunk of ImageMagick: a line break, "exif", a length, and the bytes in
+// lines.
+std::string raw_profile(std::string_view text) {
+  for (int line = 0; line < 3; ++line) {
+    const size_t end = text.find('\n');
+    if (end == text.npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string bytes;
+  int high = -1;
+  for (const char c : text) {
+    const size_t digit = kDigits.find(static_cast<char>(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c));
+    if (digit == kDigits.npos) continue;
+    if (high < 0) {
+      high = static_cast<int>(digit);
+    } else {
+      bytes += static_cast<char>(high << 4 | static_cast<int>(digit));
+      high = -1;
+    }
+  }
+  return bytes;
+}
+
+// After all chunks were read.
+int orientation_in(spng_ctx* png) {
+  std::string exif, xmp;
+  uint32_t count = 0;
+  if (spng_get_text(png, nullptr, &count) == 0) {
+    std::vector<spng_text> texts(count);
+    if (spng_get_text(png, texts.data(), &count) == 0) {
+      for (const spng_text& one : texts) {
+        const std::string_view keyword = one.keyword, text(one.text, one.length);
+        if (keyword == "XML:com.adobe.xmp") xmp = text;
+        if (keyword == "Raw profile type exif") exif = raw_profile(text);
+      }
+    }
+  }
+  spng_exif chunk{};
+  if (spng_get_exif(png, &chunk) == 0) exif.assign(chunk.data, chunk.length);
+  return orientation_of(exif, xmp);
 }
 
 }  // namespace
@@ -57,7 +105,7 @@ Image decode_png(std::string_view bytes, const std::string& name) {
   image.pixels.resize(size);
   require(spng_decode_image(png.get(), image.pixels.data(), size, SPNG_FMT_RGB8, 0));
   require(spng_decode_chunks(png.get()));  // reads to the end of the file, so that truncation is detected
-  return image;
+  return upright(std::move(image), orientation_in(png.get()));
 }
 
 std::string encode_png(const Image& image) {

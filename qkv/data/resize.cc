@@ -164,7 +164,10 @@ Image resize(const Image& image, int64_t height, int64_t width, Resampling resam
   if (resampling == Resampling::nearest) return resize_nearest(image, height, width);
   const Kernel kernel = kernel_of(resampling);
   require_size(height, width);
-  return resize_columns(resize_rows(image, width, kernel), height, kernel);
+  // The order of the passes, which rounds differently, is Pillow's.
+  const bool columns_first = image.height > height && image.height - height > 2 * (image.width - width);
+  return columns_first ? resize_rows(resize_columns(image, height, kernel), width, kernel)
+                       : resize_columns(resize_rows(image, width, kernel), height, kernel);
 }
 
 int64_t center_crop_begin(int64_t whole, int64_t part) {

@@ -15,6 +15,14 @@ std::string length_error(int64_t tokens, std::optional<int64_t> limit, const cha
   return concat("expected at most ", *limit, " ", of, ", found ", tokens);
 }
 
+std::string ids_error(std::span<const int32_t> ids, int64_t vocabulary) {
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= vocabulary)
+      return concat("expected token ids from 0 to ", vocabulary - 1, " (the model's), found ", id);
+  }
+  return "";
+}
+
 std::string message_of(const std::exception_ptr& error) {
   if (!error) return "";
   try {

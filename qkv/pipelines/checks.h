@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,9 @@ std::string utf8_error(std::string_view text);
 // "expected at most 20 tokens (the model's limit), found 31". No limit: no error.
 std::string length_error(int64_t tokens, std::optional<int64_t> limit,
                          const char* of = "tokens (the model's limit)");
+
+// "expected token ids from 0 to 360, found 361": a tokenizer may have more tokens than the model.
+std::string ids_error(std::span<const int32_t> ids, int64_t vocabulary);
 
 // The message of a qkv::Error; empty for null. Any other exception, such as std::bad_alloc, concerns more
 // than one request and is rethrown.

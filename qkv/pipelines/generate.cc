@@ -1,10 +1,13 @@
 #include "qkv/pipelines/generate.h"
 
+#include <algorithm>
+
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/pieces.h"
 #include "qkv/pipelines/run_engine.h"
+#include "qkv/pipelines/search_defaults.h"
 #include "qkv/search/language_step_model.h"
 
 namespace qkv::pipelines {
@@ -17,7 +20,7 @@ class TextStream {
   // space.
   TextStream(const text::Tokenizer& tokenizer, search::Ids prompt, std::function<void(std::string_view)> sink)
       : decoder_(tokenizer), sink_(std::move(sink)) {
-    for (const int32_t id : prompt) decoder_.add(id);
+    decoder_.skip(prompt);
   }
   bool add(const search::NewToken& token) {
     pass_on(decoder_.add(token.id));
@@ -44,13 +47,24 @@ std::string continuation(const text::Tokenizer& tokenizer, search::Ids prompt, s
 
 void check(const GenerateOptions& options) { options.search.validate(); }
 
+// The search after a prompt of so many tokens, for which GenerateOptions::max_new_tokens() is at least 1.
+search::SearchOptions after_prompt(const GenerateOptions& options, int64_t tokens) {
+  search::SearchOptions search = options.search;
+  const int64_t most = options.max_new_tokens(tokens) - (search.forced_eos ? 1 : 0);
+  search.max_new_tokens = static_cast<int>(std::max<int64_t>(most, 1));
+  const int64_t least = std::max<int64_t>(search.min_new_tokens, options.min_length - tokens);
+  search.min_new_tokens = static_cast<int>(std::min<int64_t>(least, search.max_new_tokens));
+  return search;
+}
+
 }  // namespace
 
 GenerateOptions TextGenerator::default_options() const {
-  GenerateOptions options;
-  options.search.no_repeat_ngram = model_->generation.no_repeat_ngram;
-  options.search.repetition_penalty = model_->generation.repetition_penalty;
-  return options;
+  const models::GenerationDefaults& defaults = model_->generation;
+  const int32_t eos = search::special_ids(*model_->model).eos;
+  return {.search = search_defaults(defaults, eos),
+          .max_length = defaults.max_length,
+          .min_length = defaults.min_length};
 }
 
 search::Engine TextGenerator::make_engine(const search::EngineOptions& options,
@@ -69,17 +83,15 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   error = utf8_error(prompt.text);
   if (request.done()) return request;
   request.decode.source = prompt.ids.empty() ? prompt_ids(*model_, prompt.text) : prompt.ids;
-  request.decode.options = options.search;
   request.decode.key = prompt.key;
   const int64_t tokens = std::ssize(request.decode.source);
   request.generated.prompt_tokens = tokens;
   error = length_error(tokens, model_->model->config().max_positions);
+  if (error.empty() && options.max_new_tokens(tokens) < 1)
+    error = concat("expected fewer tokens than max_length = ", options.max_length, ", found ", tokens);
+  if (error.empty()) error = ids_error(request.decode.source, model_->model->config().vocabulary);
   if (request.done()) return request;
-  for (const int32_t id : prompt.ids) {
-    if (id >= 0 && id < model_->model->config().vocabulary) continue;
-    error = concat("expected token ids below ", model_->model->config().vocabulary, ", found ", id);
-    return request;
-  }
+  request.decode.options = after_prompt(options, tokens);
   try {
     request.decode = search::fitting(*model_->model, std::move(request.decode));
   } catch (const Error& refused) {
@@ -102,8 +114,10 @@ Generated TextGenerator::finish(GenerationRequest request, search::Decoded decod
   if (decoded.cancelled) result.error = "cancelled";
   if (decoded.error) result.error = message_of(decoded.error);
   for (search::Hypothesis& hypothesis : decoded.hypotheses) {
-    // An end token forced by the limit was not chosen by the model.
-    if (!hypothesis.complete && !hypothesis.ids.empty()) {
+    // An end token at the limit was not chosen by the model, and is dropped unless it is forced.
+    const search::SearchOptions& options = request.decode.options;
+    const bool forced = options.forced_eos && std::ssize(hypothesis.ids) > options.max_new_tokens;
+    if (!hypothesis.complete && !forced && !hypothesis.ids.empty()) {
       hypothesis.ids.pop_back();
       if (!hypothesis.token_log_probabilities.empty()) hypothesis.token_log_probabilities.pop_back();
     }

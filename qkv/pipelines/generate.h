@@ -15,7 +15,15 @@
 namespace qkv::pipelines {
 
 struct GenerateOptions {
+  // forced_eos: the last of max_new_tokens is the end token.
   search::SearchOptions search = search::language_defaults();
+  // Limits of prompt and completion together, in tokens; 0: none. max_length replaces search.max_new_tokens.
+  int max_length = 0, min_length = 0;
+
+  // The maximum number of new tokens after a prompt, end token included; below 1: the prompt is too long.
+  int64_t max_new_tokens(int64_t prompt_tokens) const {
+    return max_length > 0 ? max_length - prompt_tokens : search.max_new_tokens;
+  }
 };
 
 struct Prompt {
@@ -60,11 +68,11 @@ class TextGenerator {
 
   const LoadedLanguageModel& model() const { return *model_; }
 
-  // Greedy search, with the penalties recommended by the folder's generation_config.json.
+  // The search recommended by the folder's generation_config.json, by default greedy. Throws the errors of
+  // search_defaults() (qkv/pipelines/search_defaults.h).
   GenerateOptions default_options() const;
 
-  // An engine for requests of any generator of the same model. An engine serves one thread at a time. Throws
-  // UsageError for a model without an end token.
+  // An engine for requests of any generator of the same model. An engine serves one thread at a time.
   search::Engine make_engine(const search::EngineOptions& options = {},
                              const search::StepModelOptions& step_model = {}) const;
 

@@ -52,16 +52,6 @@ void require_kind(const path& folder, FolderKind wanted, FolderKind found) {
                          other.what, "; open it with ", other.used_by));
 }
 
-template <class Model>
-text::Tokenizer tokenizer_of(const path& folder, const Model& model) {
-  text::Tokenizer tokenizer = text::Tokenizer::load(folder);
-  if (tokenizer.size() > model.config().vocabulary) {
-    throw DataError(concat(folder.string(), ": expected a tokenizer of at most the model's ",
-                           model.config().vocabulary, " tokens, found ", tokenizer.size()));
-  }
-  return tokenizer;
-}
-
 std::shared_ptr<const models::TranslationModel> load_translation(const path& folder,
                                                                  const models::LoadOptions& options) {
   return std::make_shared<const models::TranslationModel>(models::load_translation_model(folder, options));
@@ -70,15 +60,16 @@ std::shared_ptr<const models::TranslationModel> load_translation(const path& fol
 std::shared_ptr<const LoadedLanguageModel> load_language(const path& folder,
                                                          const models::LoadOptions& options) {
   std::shared_ptr<const models::LanguageModel> model = models::load_language_model(folder, options);
-  text::Tokenizer tokenizer = tokenizer_of(folder, *model);
-  return std::make_shared<const LoadedLanguageModel>(LoadedLanguageModel{
-      folder, std::move(model), std::move(tokenizer), models::load_generation_defaults(folder)});
+  text::Tokenizer tokenizer = text::Tokenizer::load(folder);
+  return std::make_shared<const LoadedLanguageModel>(
+      LoadedLanguageModel{folder, std::move(model), std::move(tokenizer),
+                          models::load_generation_defaults(folder, models::LengthsInclude::prompt)});
 }
 
 std::shared_ptr<const LoadedTextEncoder> load_encoder(const path& folder,
                                                       const models::LoadOptions& options) {
   std::shared_ptr<const models::TextEncoder> model = models::load_text_encoder(folder, options);
-  text::Tokenizer tokenizer = tokenizer_of(folder, *model);
+  text::Tokenizer tokenizer = text::Tokenizer::load(folder);
   const bool of_adapter =
       !options.adapter.empty() && std::filesystem::exists(options.adapter / "modules.json");
   return std::make_shared<const LoadedTextEncoder>(

@@ -17,7 +17,9 @@ ScoreRequest TextScorer::prepare(const std::string& text) const {
   ScoreRequest request{.ids = {}, .error = utf8_error(text)};
   if (!request.error.empty()) return request;
   request.ids = prompt_ids(*model_, text);
-  request.error = length_error(std::ssize(request.ids), model_->model->config().max_positions);
+  const models::LanguageModelConfig& config = model_->model->config();
+  request.error = length_error(std::ssize(request.ids), config.max_positions);
+  if (request.error.empty()) request.error = ids_error(request.ids, config.vocabulary);
   return request;
 }
 

@@ -42,6 +42,12 @@ PairScoreRequest PairScorer::prepare(const TextPair& pair) const {
     if (const std::string error = length_error(std::ssize(*ids), limit, name); !error.empty())
       return failed(error);
   }
+  for (const auto& [name, ids, rows] :
+       {std::tuple("source", &request.source, model_->config.source_vocabulary),
+        {"target", &request.target, model_->config.target_vocabulary}}) {
+    if (const std::string error = ids_error(*ids, rows); !error.empty())
+      return failed(concat(name, ": ", error));
+  }
   return request;
 }
 

@@ -1,5 +1,7 @@
 #include "qkv/pipelines/search_defaults.h"
 
+#include <algorithm>
+
 #include "qkv/base/error.h"
 
 namespace qkv::pipelines {
@@ -10,9 +12,47 @@ void require_tokens(const std::vector<int32_t>& ids, const std::string& text) {
   throw UsageError(concat("bad_words: expected text of at least one token, found \"", text, "\""));
 }
 
+// `ids` of generation_config.json: none, or several with the model's own among them.
+void require_end(const char* field, const std::vector<int32_t>& ids, int32_t eos) {
+  if (ids.empty() || std::ranges::count(ids, eos) > 0) return;
+  throw DataError(concat("generation_config.json: ", field, ": expected ", eos,
+                         ", the eos_token_id of config.json, to be one of them, found ", ids.front()));
+}
+
 }  // namespace
 
+void require_valid(const search::SearchOptions& options) {
+  try {
+    options.validate();
+  } catch (const UsageError& error) {
+    throw DataError(concat("generation_config.json: ", error.what()));
+  }
+}
+
+search::SearchOptions search_defaults(const models::GenerationDefaults& defaults, int32_t eos) {
+  if (!defaults.unsupported.empty()) throw DataError(defaults.unsupported);
+  require_end("eos_token_id", defaults.eos_ids, eos);
+  require_end("forced_eos_token_id", defaults.forced_eos_ids, eos);
+  search::SearchOptions options{.beam = defaults.beam,
+                                .length_penalty = defaults.length_penalty,
+                                .early_stopping = defaults.early_stopping,
+                                .max_new_tokens = defaults.max_new_tokens,
+                                .forced_eos = !defaults.forced_eos_ids.empty(),
+                                .min_new_tokens = std::min(defaults.min_new_tokens, defaults.max_new_tokens),
+                                .suppress_tokens = defaults.suppress_tokens,
+                                .bad_words = defaults.bad_words,
+                                .no_repeat_ngram = defaults.no_repeat_ngram,
+                                .repetition_penalty = defaults.repetition_penalty,
+                                .rules = defaults.rules,
+                                .renormalize = defaults.renormalize,
+                                .stop = defaults.eos_ids};
+  std::erase(options.stop, eos);
+  require_valid(options);
+  return options;
+}
+
 search::Sampling sampling_defaults(const models::GenerationDefaults& defaults) {
+  if (!defaults.unsupported_sampling.empty()) throw DataError(defaults.unsupported_sampling);
   return {.temperature = defaults.temperature,
           .top_k = defaults.top_k,
           .top_p = defaults.top_p,

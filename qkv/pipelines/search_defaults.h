@@ -15,7 +15,15 @@
 
 namespace qkv::pipelines {
 
-// The sampling distribution recommended by generation_config.json.
+// Throws DataError, naming generation_config.json, for options that SearchOptions::validate() refuses.
+void require_valid(const search::SearchOptions& options);
+
+// The search recommended by generation_config.json, for a model whose end token is `eos` (-1: none). Throws
+// DataError for a field that qkv does not support, for end tokens without `eos`, and for values that
+// SearchOptions::validate() refuses.
+search::SearchOptions search_defaults(const models::GenerationDefaults& defaults, int32_t eos);
+// The sampling distribution recommended by generation_config.json. Throws DataError for a field that qkv does
+// not support.
 search::Sampling sampling_defaults(const models::GenerationDefaults& defaults);
 
 // Token ids of forbidden texts, for SearchOptions::bad_words. Throws UsageError for a text without tokens.

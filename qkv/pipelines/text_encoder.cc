@@ -62,13 +62,6 @@ EncoderRequest TextEncoderPipeline::read(std::string_view text, const text::Enco
 }
 
 EncoderRequest TextEncoderPipeline::read(std::span<const int32_t> ids) const {
-  const int64_t vocabulary = model().config().vocabulary;
-  for (const int32_t id : ids) {
-    if (id < 0 || id >= vocabulary) {
-      return {.encoding = {},
-              .error = concat("expected token ids from 0 to ", vocabulary - 1, ", found ", id)};
-    }
-  }
   const size_t size = ids.size();
   return checked({.ids = {ids.begin(), ids.end()},
                   .offsets = std::vector<text::ByteRange>(size),
@@ -89,7 +82,9 @@ EncoderRequest TextEncoderPipeline::read(std::string_view first, std::string_vie
 EncoderRequest TextEncoderPipeline::checked(text::Encoding encoding) const {
   const int64_t tokens = std::ssize(encoding.ids);
   if (tokens == 0) return {.encoding = {}, .error = "expected text, found none"};
-  return {.encoding = std::move(encoding), .error = length_error(tokens, model().config().max_positions)};
+  std::string error = length_error(tokens, model().config().max_positions);
+  if (error.empty()) error = ids_error(encoding.ids, model().config().vocabulary);
+  return {.encoding = std::move(encoding), .error = std::move(error)};
 }
 
 }  // namespace qkv::pipelines

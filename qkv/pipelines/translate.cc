@@ -1,6 +1,7 @@
 #include "qkv/pipelines/translate.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
@@ -8,6 +9,7 @@
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/pieces.h"
 #include "qkv/pipelines/run_engine.h"
+#include "qkv/pipelines/search_defaults.h"
 #include "qkv/search/alignment.h"
 
 namespace qkv::pipelines {
@@ -50,24 +52,7 @@ TranslationRequest failed(TranslationRequest request, std::string error) {
 }  // namespace
 
 TranslateOptions default_options(const models::TranslationModel& model) {
-  TranslateOptions options;
-  const models::GenerationDefaults& defaults = model.generation;
-  options.search.beam = defaults.beam;
-  options.search.length_penalty = defaults.length_penalty;
-  options.search.early_stopping = defaults.early_stopping;
-  options.search.max_new_tokens = defaults.max_new_tokens;
-  options.search.min_new_tokens = defaults.min_new_tokens;
-  options.search.no_repeat_ngram = defaults.no_repeat_ngram;
-  options.search.repetition_penalty = defaults.repetition_penalty;
-  options.search.renormalize = defaults.renormalize;
-  for (const std::vector<int32_t>& ids : defaults.bad_words) {
-    if (ids.size() == 1) {
-      options.search.suppress_tokens.push_back(ids.front());
-    } else {
-      options.search.bad_words.push_back(ids);
-    }
-  }
-  return options;
+  return {.search = search_defaults(model.generation, static_cast<int32_t>(model.config.eos_id))};
 }
 
 Translator::Translator(std::shared_ptr<const models::TranslationModel> model)
@@ -132,6 +117,12 @@ TranslationRequest Translator::prepare(const Source& source, const TranslateOpti
     if (model().config.source_eos) ids[static_cast<size_t>(*limit) - 1] = ids.back();
     ids.resize(static_cast<size_t>(*limit));
     translation.truncated = true;
+  }
+  for (const auto& [side, given, rows] :
+       {std::tuple("source", &ids, model().config.source_vocabulary),
+        {"prefix", &request.decode.prefix, model().config.target_vocabulary}}) {
+    if (std::string error = ids_error(*given, rows); !error.empty())
+      return failed(std::move(request), concat(side, ": ", error));
   }
   translation.source_pieces = pieces(tokenizer, ids, text::Side::source);
   try {

@@ -67,7 +67,8 @@ struct TranslationRequest {
   bool done() const { return decode.source.empty(); }
 };
 
-// Options recommended by the folder's generation_config.json.
+// Options recommended by the folder's generation_config.json. Throws the errors of search_defaults()
+// (qkv/pipelines/search_defaults.h).
 TranslateOptions default_options(const models::TranslationModel& model);
 
 // Const: safe to use from several threads.

@@ -35,7 +35,8 @@ bool Beam::can_improve() const {
   // Upper bound of the final score: log-probabilities only decrease, a positive alpha penalises least at the
   // maximum length, and uncovered source tokens may still be covered.
   const bool longest = options_.early_stopping == EarlyStopping::exact && options_.length_penalty > 0;
-  return score(rows_.front().total, longest ? limit_ : length_, {}) > finished_.back().score;
+  const int last = limit_ - (options_.forced_eos ? 0 : 1);
+  return score(rows_.front().total, longest ? last : length_, {}) > finished_.back().score;
 }
 
 void Beam::record(const Candidate& candidate, TraceEntry::Fate fate) const {

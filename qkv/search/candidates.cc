@@ -49,7 +49,10 @@ void require_numbers(std::span<const float> log_probabilities, const Hypotheses&
 }  // namespace
 
 bool needs_logits(const SearchOptions& options) {
-  return options.beam == 1 && options.repetition_penalty != 1;
+  const models::TokenRules& rules = options.rules;
+  const bool changes_scores = options.repetition_penalty != 1 || rules.encoder_repetition_penalty != 1 ||
+                              rules.decay_factor != 1 || rules.forced_bos || !rules.sequence_bias.empty();
+  return options.beam == 1 && changes_scores;
 }
 
 std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowScores& step) {
@@ -64,13 +67,14 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
     shaped.assign(scores.begin(), scores.end());
     scores = shaped;
   }
-  constrain(scores, looks_back(options) ? hypotheses.history(row) : std::vector<int32_t>(), options);
-  const int64_t new_tokens = hypotheses.length() - std::ssize(hypotheses.request().prefix);
-  if (new_tokens < options.min_new_tokens) {
-    for (size_t id = 0; id < scores.size(); ++id) {
-      if (hypotheses.ends(static_cast<int32_t>(id))) scores[id] = kImpossible;
-    }
-  }
+  const std::vector<int32_t> history = looks_back(options) ? hypotheses.history(row) : std::vector<int32_t>();
+  constrain(scores,
+            {.source = hypotheses.request().source,
+             .history = history,
+             .length = hypotheses.history_length(),
+             .new_tokens = hypotheses.length() - std::ssize(hypotheses.request().prefix),
+             .ends = hypotheses.ends()},
+            options);
 
   std::vector<Candidate> candidates;
   const auto with_id = [&](int32_t id) {

@@ -21,7 +21,8 @@ struct RowScores {
 std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowScores& step);
 
 // Greedy search and sampling choose tokens by logits, as transformers do. This differs from choosing by
-// log-probability only under a repetition penalty.
+// log-probability only under rules that depend on the sign of a score; under those that change scores, the
+// model's log-probabilities are kept for the result.
 bool needs_logits(const SearchOptions& options);
 
 }  // namespace qkv::search

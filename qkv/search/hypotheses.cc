@@ -41,10 +41,6 @@ void Hypotheses::append_tokens(int32_t row, std::vector<int32_t>& tokens) const 
   std::reverse(tokens.begin() + before, tokens.end());
 }
 
-bool Hypotheses::ends(int32_t id) const {
-  return id == special_.eos || std::ranges::count(options_.stop, id) > 0;
-}
-
 void Hypotheses::attend(Row& row, std::span<const float> attended) {
   row.attended.resize(attended.size());
   std::ranges::transform(row.attended, attended, row.attended.begin(), std::plus());
@@ -68,7 +64,7 @@ Hypotheses::Finished Hypotheses::finished(const Row& row, const Candidate& end) 
 }
 
 Hypotheses::Finished Hypotheses::truncated(const Row& row) const {
-  return {.score = score(row.total, length_ + 1, row.attended),
+  return {.score = score(row.total, length_ + (options_.forced_eos ? 1 : 0), row.attended),
           .total = row.total,
           .node = row.node,
           .end_id = special_.eos,

@@ -1,6 +1,7 @@
 #pragma once
 // The hypotheses of one request during decoding: the common base of beam search and sampling.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -39,7 +40,10 @@ class Hypotheses {
         request_(request),
         special_(special),
         limit_(options_.limit(std::ssize(request.source), std::ssize(request.prefix))),
-        rows_(1) {}
+        ends_(options_.stop),
+        rows_(1) {
+    ends_.push_back(special.eos);
+  }
   virtual ~Hypotheses() = default;
 
   struct Row {
@@ -62,9 +66,11 @@ class Hypotheses {
 
   // Everything before a row's next token: the start token, or the prompt, and the tokens since.
   std::vector<int32_t> history(int32_t row) const;
+  int64_t history_length() const { return (special_.start ? 1 : std::ssize(request_.source)) + length_; }
   // Appends the tokens of a row, in order.
   virtual void append_tokens(int32_t row, std::vector<int32_t>& tokens) const;
-  bool ends(int32_t id) const;
+  Ids ends() const { return ends_; }  // the end tokens
+  bool ends(int32_t id) const { return std::ranges::count(ends_, id) > 0; }
 
   // The maximum number of candidates of a row that advance() uses.
   virtual size_t wanted() const = 0;
@@ -93,14 +99,18 @@ class Hypotheses {
   Row continued(const Row& parent, const Candidate& candidate);
   Hypothesis spell(const Finished& hypothesis) const;
   bool at_limit() const { return length_ + 1 >= limit_; }
-  // Calls Request::on_token; returns whether to continue the output.
-  bool tell(const NewToken& token) const { return !request_.on_token || request_.on_token(token); }
+  // Calls Request::on_token, except with the end of a model without an end token; returns whether to continue
+  // the output.
+  bool tell(const NewToken& token) const {
+    return !request_.on_token || token.id < 0 || request_.on_token(token);
+  }
 
   const SearchOptions& options_;
   const Request& request_;
   SpecialIds special_;
   int limit_;  // tokens, the prefix and </s> included
   int length_ = 0;
+  std::vector<int32_t> ends_;
   std::vector<Row> rows_;
 
  private:

@@ -12,14 +12,11 @@ namespace qkv::search {
 
 SpecialIds special_ids(const models::LanguageModel& model) {
   const std::vector<int32_t>& ends = model.config().eos_ids;
-  if (ends.empty()) {
-    throw UsageError("generate: expected a model with an \"eos_token_id\", found none");
-  }
-  return {.start = std::nullopt, .eos = ends.front()};
+  return {.start = std::nullopt, .eos = ends.empty() ? SpecialIds::kNone : ends.front()};
 }
 
 SearchOptions language_defaults() {
-  return {.beam = 1, .length_penalty = 0, .max_new_tokens = 128, .max_source_factor = 0};
+  return {.beam = 1, .length_penalty = 0, .max_new_tokens = 128, .forced_eos = false, .max_source_factor = 0};
 }
 
 Request fitting(const models::LanguageModel& model, Request request) {

@@ -10,8 +10,7 @@
 
 namespace qkv::search {
 
-// The special ids that an Engine needs to continue prompts. Throws UsageError for a model without an end
-// token.
+// The special ids that an Engine needs to continue prompts.
 SpecialIds special_ids(const models::LanguageModel& model);
 
 // Default options for language models: greedy search for up to 128 new tokens.
@@ -22,8 +21,7 @@ SearchOptions language_defaults();
 Request fitting(const models::LanguageModel& model, Request request);
 
 // The continuations of each prompt (Request::source), in order. Engine options do not affect results. A
-// prompt's error is returned in its result. Throws UsageError for bad engine options, and the errors of
-// special_ids().
+// prompt's error is returned in its result. Throws UsageError for bad engine options.
 std::vector<Decoded> generate(std::shared_ptr<const models::LanguageModel> model,
                               std::span<const Request> prompts, const EngineOptions& options = {});
 

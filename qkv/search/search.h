@@ -47,9 +47,11 @@ struct SearchOptions {
   // with cross attention.
   double coverage_penalty = 0;
   EarlyStopping early_stopping = EarlyStopping::heuristic;
-  // Maximum number of new tokens, not counting prefix and end token. An output that reaches it gets its </s>
-  // at no cost, like transformers' forced_eos_token_id.
+  // Maximum number of new tokens, not counting prefix and end token.
   int max_new_tokens = 510;
+  // Whether </s> at no cost counts as a token of an output that reaches the limit, as with transformers'
+  // forced_eos_token_id, for its score.
+  bool forced_eos = true;
   // A second limit, by source length: max_source_factor * source tokens + max_source_extra. It bounds
   // decoding time for hardly trained models and noisy sources. Factor 0: off.
   double max_source_factor = 3;
@@ -63,6 +65,7 @@ struct SearchOptions {
   // Values above 1 make repeated tokens less likely (Keskar et al. 2019): multiplies negative
   // log-probabilities and divides positive ones (logits in greedy search and sampling).
   float repetition_penalty = 1;
+  models::TokenRules rules = {};
   // Beam search only: renormalises the probabilities of the allowed tokens to a sum of 1, so that forbidden
   // tokens cost an output nothing.
   bool renormalize = false;
@@ -91,8 +94,8 @@ struct Hypothesis {
   double score = 0;
   // The sum of token_log_probabilities, added in single precision from first to last, as transformers do.
   double log_probability = 0;
-  // The model's natural logarithms, one per id; 0 for a prefix. In beam search with a repetition penalty, the
-  // penalised ones.
+  // The model's natural logarithms, one per id; 0 for a prefix. In beam search with a repetition penalty or
+  // other rules that change scores, the changed ones.
   std::vector<float> token_log_probabilities;
   // False if </s> was forced: by the length limit, because every token was forbidden, or by
   // Request::on_token. Its log-probability is then 0.

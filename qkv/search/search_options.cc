@@ -49,9 +49,17 @@ void SearchOptions::validate() const {
   require(no_repeat_ngram >= 0, "no_repeat_ngram", "0 (no such rule) or more", no_repeat_ngram);
   require(std::isfinite(repetition_penalty) && repetition_penalty > 0, "repetition_penalty",
           "a number above 0", repetition_penalty);
-  if (std::ranges::any_of(bad_words, [](const auto& ids) { return ids.empty(); })) {
+  const auto is_empty = [](const auto& ids) { return ids.empty(); };
+  if (std::ranges::any_of(bad_words, is_empty))
     throw UsageError("forbidden sequence: expected at least one token, found none");
-  }
+  if (std::ranges::any_of(rules.sequence_bias, is_empty, &models::SequenceBias::ids))
+    throw UsageError("sequence_bias: expected at least one token, found none");
+  const double encoder_penalty = rules.encoder_repetition_penalty, decay = rules.decay_factor;
+  require(std::isfinite(encoder_penalty) && encoder_penalty > 0, "encoder_repetition_penalty",
+          "a number above 0", encoder_penalty);
+  require(rules.encoder_no_repeat_ngram >= 0, "encoder_no_repeat_ngram", "0 (no such rule) or more",
+          rules.encoder_no_repeat_ngram);
+  require(std::isfinite(decay) && decay > 0, "exponential_decay_length_penalty", "a factor above 0", decay);
 }
 
 int SearchOptions::limit(int64_t source_tokens, int64_t prefix_tokens) const {

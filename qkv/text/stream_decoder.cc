@@ -1,4 +1,7 @@
+#include <utility>
+
 #include "qkv/base/utf8.h"
+#include "qkv/text/steps/decoders.h"
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::text {
@@ -13,6 +16,15 @@ std::string rest(const std::string& text, const std::string& shown) {
   return text.substr(at);
 }
 
+// The length of the beginning of a text in which later text removes no space: up to the last word's space,
+// and to that of quotes before it.
+size_t final_length(std::string_view text) {
+  size_t end = text.rfind(' ');
+  if (end == text.npos) return 0;
+  while (end > 0 && (text[end - 1] == ' ' || text.substr(0, end).ends_with(" '"))) --end;
+  return end;
+}
+
 }  // namespace
 
 // Decodes only the last few tokens: those shown last, because a token's text depends on its predecessor (a
@@ -20,21 +32,30 @@ std::string rest(const std::string& text, const std::string& shown) {
 std::string StreamDecoder::add(int32_t id) {
   if (options_.skip_special_tokens && tokenizer_.is_special(id)) return {};
   ids_.push_back(id);
-  const std::string text = tokenizer_.decode(ids_, options_);
+  const std::string text = tokenizer_.decode_as_is(ids_, options_);
   if (text.size() <= shown_.size() || text.ends_with(kReplacementUtf8)) return {};
   std::string part = rest(text, shown_);
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(shown_ids_));
   shown_ids_ = ids_.size();
-  shown_ = tokenizer_.decode(ids_, options_);
-  return part;
+  shown_ = tokenizer_.decode_as_is(ids_, options_);
+  if (!tokenizer_.cleans_up()) return part;
+  held_ += part;
+  const size_t length = final_length(held_);
+  return without_extra_spaces(std::exchange(held_, held_.substr(length)).substr(0, length));
+}
+
+void StreamDecoder::skip(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) add(id);
+  held_.clear();
 }
 
 std::string StreamDecoder::finish() {
-  std::string part = rest(tokenizer_.decode(ids_, options_), shown_);
+  std::string part = held_ + rest(tokenizer_.decode_as_is(ids_, options_), shown_);
   ids_.clear();
   shown_ids_ = 0;
   shown_.clear();
-  return part;
+  held_.clear();
+  return tokenizer_.cleans_up() ? without_extra_spaces(std::move(part)) : part;
 }
 
 }  // namespace qkv::text

@@ -305,6 +305,13 @@ Encoding Tokenizer::encode(std::string_view first, std::string_view second,
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, const DecodeOptions& options) const {
+  std::string text = decode_as_is(ids, options);
+  return cleans_up() ? without_extra_spaces(std::move(text)) : text;
+}
+
+bool Tokenizer::cleans_up() const { return state().parts.clean_up_spaces; }
+
+std::string Tokenizer::decode_as_is(std::span<const int32_t> ids, const DecodeOptions& options) const {
   std::vector<std::string> tokens;
   for (const int32_t id : ids) {
     if (options.skip_special_tokens && is_special(id)) continue;

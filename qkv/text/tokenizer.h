@@ -83,7 +83,8 @@ class Tokenizer {
   Encoding encode(std::string_view first, std::string_view second, const EncodeOptions& options = {}) const;
 
   // Converts ids to text. Ids without a token are skipped (a model may have more rows than tokens). Invalid
-  // UTF-8 becomes U+FFFD.
+  // UTF-8 becomes U+FFFD. With "clean_up_tokenization_spaces" in tokenizer_config.json, spaces before
+  // punctuation and contractions are removed, except for byte-pair encoding, as in transformers.
   std::string decode(std::span<const int32_t> ids, const DecodeOptions& options = {}) const;
 
   // The id of a token as spelled in the vocabulary ("Ġhouse", "##ing", "[MASK]").
@@ -97,8 +98,11 @@ class Tokenizer {
   int64_t size() const;  // largest id + 1
 
  private:
+  friend class StreamDecoder;
   struct State;
   const State& state() const;  // throws UsageError for a moved-from tokenizer
+  std::string decode_as_is(std::span<const int32_t> ids, const DecodeOptions& options) const;
+  bool cleans_up() const;
 
   std::shared_ptr<const State> state_;
 };
@@ -113,6 +117,8 @@ class StreamDecoder {
 
   // The text that is final; empty while a character or word is incomplete.
   std::string add(int32_t id);
+  // Continues after these tokens, whose text is known.
+  void skip(std::span<const int32_t> ids);
   // The remaining text, with U+FFFD for incomplete characters. Resets the decoder.
   std::string finish();
 
@@ -122,6 +128,7 @@ class StreamDecoder {
   std::vector<int32_t> ids_;  // the last ids: some already shown, and those not shown yet
   size_t shown_ids_ = 0;      // how many of them are shown
   std::string shown_;         // their text
+  std::string held_;          // text whose spaces later text may remove
 };
 
 }  // namespace qkv::text

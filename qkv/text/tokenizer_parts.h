@@ -20,8 +20,10 @@ struct TokenizerParts {
   std::optional<BertNormalizerOptions> bert;  // set for BERT's normalizer
   PreTokenizerPtr pre_tokenizer;              // null: the whole text is one piece
   TokenModelPtr model;
+  bool byte_pairs = false;  // the model is byte-pair encoding
   PostProcessing post_processing;
-  DecoderPtr decoder;  // null: joins tokens with spaces
+  DecoderPtr decoder;            // null: joins tokens with spaces
+  bool clean_up_spaces = false;  // removes spaces from decoded text: without_extra_spaces()
   std::vector<AddedToken> added_tokens;
   std::vector<int32_t> symbols;  // special ids that are not matched in text
   SpecialTokens special_tokens;

@@ -45,12 +45,6 @@ TranslationTokenizer TranslationTokenizer::load(const std::filesystem::path& fol
   });
   if (marian) return TranslationTokenizer(std::make_shared<MarianFiles>(read_marian_files(folder, expected)));
   const Tokenizer tokenizer = Tokenizer::load(folder);
-  for (const int64_t most : {expected.source, expected.target}) {
-    if (most != 0 && tokenizer.size() > most) {
-      throw DataError(concat(folder.string(), ": expected a tokenizer of at most the model's ", most,
-                             " tokens, found ", tokenizer.size()));
-    }
-  }
   try {
     return TranslationTokenizer(tokenizer);
   } catch (const DataError& error) {

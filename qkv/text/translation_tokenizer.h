@@ -26,7 +26,7 @@ struct MarianModels {
   std::string target_name = "the target model";
 };
 
-// The vocabulary sizes of a model; 0: unknown, not checked.
+// The vocabulary sizes of a Marian model; 0: unknown, not checked.
 struct ExpectedSizes {
   int64_t source = 0;
   int64_t target = 0;
@@ -40,9 +40,9 @@ class TranslationTokenizer {
  public:
   // Reads Marian's files if there is a source.spm or target.spm, otherwise what Tokenizer::load() finds.
   // Throws IoError for a missing file; DataError naming the file if it is malformed, for a vocabulary without
-  // </s>, <unk> or <pad> or with ids other than 0..n-1, for a size other than a Marian model's (other models:
-  // a larger size), and for a vocabulary that lacks more than one in ten of its model's pieces. (Fewer
-  // missing ones, as in some published folders, become <unk> and are logged.)
+  // </s>, <unk> or <pad> or with ids other than 0..n-1, for a size other than a Marian model's, and for a
+  // vocabulary that lacks more than one in ten of its model's pieces. (Fewer missing ones, as in some
+  // published folders, become <unk> and are logged.)
   static TranslationTokenizer load(const std::filesystem::path& folder, ExpectedSizes expected = {});
 
   // Numbers the pieces of new SentencePiece models. Joint vocabulary, Marian's order: </s> = 0, <unk> = 1,

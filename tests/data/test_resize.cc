@@ -16,17 +16,19 @@ using namespace qkv::data;
 const std::filesystem::path kPictures = std::filesystem::path(QKV_TEST_DATA) / "data" / "golden" / "images";
 
 TEST(Resize, GivesPillowsPixels) {
-  const Image image = read_image(kPictures / "rgb.png");
+  const Image image = read_image(kPictures / "rgb.png"),
+              tall = read_image(kPictures / "resized_tall_60x23.png");
   int compared = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kPictures)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("resized_")) continue;
-    const auto resampling = static_cast<Resampling>(name[8] - '0');
+    const bool of_tall = name.starts_with("resized_tall_");
+    const auto resampling = of_tall ? Resampling::bilinear : static_cast<Resampling>(name[8] - '0');
     const Image expected = read_image(entry.path());
-    EXPECT_EQ(resize(image, expected.height, expected.width, resampling), expected) << name;
+    EXPECT_EQ(resize(of_tall ? tall : image, expected.height, expected.width, resampling), expected) << name;
     ++compared;
   }
-  EXPECT_EQ(compared, 13);
+  EXPECT_EQ(compared, 22);
 }
 
 TEST(Resize, KeepsWhatHasTheSizeAlready) {

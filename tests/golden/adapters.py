@@ -62,3 +62,7 @@ record("adapter_llama_grouped", "llama_grouped", hf.AutoModelForCausalLM, of_tex
 # transformers 5 names the modules of ViT as qkv does.
 record("adapter_vit_images", "vit_images", hf.AutoModelForImageClassification, of_images, r=2, lora_alpha=6,
        target_modules=["q_proj", "v_proj", "fc1"], modules_to_save=["classifier"])
+# Patterns are regular expressions; the first that matches counts.
+record("adapter_llama_patterns", "llama_grouped", hf.AutoModelForCausalLM, of_texts(types=False), r=2, lora_alpha=4,
+       target_modules=["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM", rank_pattern={r"layers\.[1-9]\..*_proj": 3},
+       alpha_pattern={r".*\.layers\.1\..*(q_proj|v_proj)": 24, "1.mlp.down_proj": 9, "v_proj": 16, "_proj": 99})

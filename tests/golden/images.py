@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 from safetensors.numpy import save_file
 from transformers import (DeiTForImageClassification, DeiTForImageClassificationWithTeacher, DeiTImageProcessorPil,
                           ViTForImageClassification, ViTImageProcessorPil, ViTModel)
@@ -84,7 +84,32 @@ def write_images():
         exif = Image.Exif()
         exif[0x0112] = orientation
         keep(f"turned_{orientation}.jpg", lambda path: small.save(path, quality=92, subsampling=0, exif=exif))
+    packet = '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:Description tiff:Orientation="{}"/></x:xmpmeta>'
+    element = "<rdf:Description><tiff:Orientation>{}</tiff:Orientation></rdf:Description>"
+    for orientation in (3, 6):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        keep(f"exif_{orientation}.png", lambda path: small.save(path, exif=exif))
+        for name, text in ("attribute", packet), ("element", element):
+            xmp = text.format(orientation)
+            keep(f"xmp_{name}_{orientation}.jpg", lambda path: small.save(path, quality=92, subsampling=0, xmp=xmp.encode()))
+            info = PngImagePlugin.PngInfo()
+            info.add_itxt("XML:com.adobe.xmp", xmp, zip=name == "element")
+            keep(f"xmp_{name}_{orientation}.png", lambda path: small.save(path, pnginfo=info))
+        info = PngImagePlugin.PngInfo()
+        data = exif.tobytes()
+        info.add_text("Raw profile type exif", f"\nexif\n{len(data):8}\n{data.hex()}\n", zip=True)
+        keep(f"profile_{orientation}.png", lambda path: small.save(path, pnginfo=info))
+    upright = Image.Exif()
+    upright[0x0112] = 1  # takes precedence
+    keep("exif_before_xmp.jpg", lambda path: small.save(path, quality=92, subsampling=0, exif=upright,
+                                                        xmp=packet.format(6).encode()))
     # Filter ("resample"), height and width.
+    # Pillow resizes vertically first if that saves enough: sizes on both sides of the rule.
+    tall = Image.fromarray(random_image(60, 23, seed=3))
+    for height, width in [(20, 4), (20, 3), (20, 40), (58, 22), (57, 22), (59, 23), (61, 30), (30, 23)]:
+        tall.resize((width, height), 2).save(IMAGES / f"resized_tall_{height}x{width}.png", optimize=True)
+    tall.save(IMAGES / "resized_tall_60x23.png", optimize=True)
     for resample in range(6):
         for height, width in [(11, 15), (43, 17), (29, 50)]:
             if (resample, height) not in [(1, 29), (4, 29), (5, 29), (1, 43), (5, 43)]:

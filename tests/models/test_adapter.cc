@@ -33,9 +33,11 @@ Tensor class_logits(const TextEncoder& model, const FamilyCase& one) {
 }
 
 TEST(Adapter, MatchesPeft) {
-  for (const char* base : {"gpt2", "llama_grouped"}) {
+  for (const auto& [base, name] : {std::pair("gpt2", "adapter_gpt2"),
+                                   {"llama_grouped", "adapter_llama_grouped"},
+                                   {"llama_grouped", "adapter_llama_patterns"}}) {
     const FamilyCase one(base);
-    const std::filesystem::path folder = golden(concat("adapter_", base));
+    const std::filesystem::path folder = golden(name);
     const Golden expected((folder / "expected.safetensors").string());
     for_each_device([&](Device device) {
       const auto plain = load_language_model(one.folder, {.device = device});
@@ -152,6 +154,31 @@ TEST(Adapter, RefusesAnotherBase) {
   const std::string grouped = message(FamilyCase("llama").folder, golden("adapter_llama_grouped"));
   EXPECT_NE(grouped.find("adapter_model.safetensors"), grouped.npos) << grouped;
   EXPECT_NE(message(gpt2.folder, gpt2.folder).find("expected adapter_config.json"), std::string::npos);
+}
+
+TEST(Adapter, ExplainsHowToConvertPickles) {
+  const FamilyCase one("gpt2");
+  const Scratch folder;
+  std::filesystem::copy_file(golden("adapter_gpt2") / kAdapterConfig, folder / kAdapterConfig);
+  const auto message = [&] {
+    return message_of<IoError>([&] { load_language_model(one.folder, {.adapter = folder.path()}); });
+  };
+  expect_parts(message(), {"adapter_model.safetensors", "found adapter_config.json alone"});
+  folder.write("adapter_model.bin", "PK");
+  expect_parts(message(),
+               {"found adapter_model.bin alone", "python3 -c", (folder / "adapter_model.bin").string()});
+}
+
+TEST(Adapter, NamesAMalformedPattern) {
+  const FamilyCase one("llama_grouped");
+  const Scratch folder;
+  std::filesystem::copy(golden("adapter_llama_patterns"), folder.path(),
+                        std::filesystem::copy_options::recursive);
+  std::string config = read_file(folder / kAdapterConfig);
+  config.replace(config.find("1.mlp.down_proj"), 15, "(q_proj");
+  folder.write(kAdapterConfig, config);
+  expect_parts(message_of<DataError>([&] { load_language_model(one.folder, {.adapter = folder.path()}); }),
+               {"adapter_config.json: alpha_pattern", "(q_proj"});
 }
 
 TEST(Adapter, RefusesOtherMethods) {

@@ -88,7 +88,7 @@ TEST(Folder, StoresDecodingDefaults) {
   const GenerationDefaults found = load_generation_defaults(folder.path());
   EXPECT_EQ(found.beam, 1);
   EXPECT_EQ(found.length_penalty, 2.5);
-  EXPECT_EQ(found.max_new_tokens, 7) << "without the start token and the end";
+  EXPECT_EQ(found.max_new_tokens, 8) << "without the start token";
   EXPECT_EQ(found.min_new_tokens, 2) << "without the start token";
   EXPECT_EQ(found.early_stopping, EarlyStopping::when_full);
   EXPECT_EQ(found.no_repeat_ngram, 2);
@@ -108,8 +108,11 @@ TEST(Folder, StoresDecodingDefaults) {
   EXPECT_EQ(again.renormalize, found.renormalize);
   EXPECT_EQ(again.top_p, found.top_p);
   folder.write("generation_config.json", R"({"max_length": 20, "max_new_tokens": 31, "min_new_tokens": 4})");
-  EXPECT_EQ(load_generation_defaults(folder.path()).max_new_tokens, 30);
+  EXPECT_EQ(load_generation_defaults(folder.path()).max_new_tokens, 31);
   EXPECT_EQ(load_generation_defaults(folder.path()).min_new_tokens, 4);
+  folder.write("generation_config.json", R"({"max_length": 20, "forced_eos_token_id": 2})");
+  EXPECT_EQ(load_generation_defaults(folder.path()).max_new_tokens, 18)
+      << "without the start token and the end";
   // Numbers of single precision are written with the digits that they need.
   const std::string written = generation_json(small(), {.repetition_penalty = 1.2f});
   EXPECT_NE(written.find("\"repetition_penalty\": 1.2\n"), std::string::npos) << written;
@@ -118,7 +121,9 @@ TEST(Folder, StoresDecodingDefaults) {
   for (const char* const wrong :
        {"[1]", R"({"num_beams": "four"})", R"({"bad_words_ids": [[]]})", R"({"early_stopping": "soon"})",
         R"({"num_beams": 0})", R"({"num_beams": 1.5})", R"({"max_length": 4294967316})", R"({"top_k": -1})",
-        R"({"max_new_tokens": 99999999999999999999})", R"({"min_length": true})"}) {
+        R"({"max_new_tokens": 99999999999999999999})", R"({"min_length": true})",
+        R"({"sequence_bias": [[[], 1.0]]})", R"({"sequence_bias": [[4]]})", R"({"suppress_tokens": [-2]})",
+        R"({"forced_bos_token_id": [1]})", R"({"exponential_decay_length_penalty": [3]})"}) {
     folder.write("generation_config.json", wrong);
     const std::string message = message_of<DataError>([&] { load_generation_defaults(folder.path()); });
     EXPECT_NE(message.find("generation_config.json"), std::string::npos) << message;

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/models/hub/tensor_files.h"
@@ -184,6 +187,146 @@ TEST(Pretrained, FindsShardsByTheIndex) {
   whole.replace("model.safetensors.index.json", too_long, shard);
   whole.replace("model.safetensors.index.json", shard, "../" + shard);
   expect_parts(whole.language_error(), {"the name of a file beside it", "../" + shard});
+}
+
+TEST(Pretrained, AnIndexMayNameBuffersThatAreNotStored) {
+  const Copy whole("llama_grouped+shards");
+  const std::string index = read_file(whole.folder / "model.safetensors.index.json");
+  const size_t at = index.find("\"model.layers.1.mlp.up_proj.weight\"");
+  ASSERT_NE(at, index.npos);
+  std::string more = index;
+  more.insert(at, "\"model.rotary_emb.inv_freq\": \"model-00001-of-00002.safetensors\", ");
+  const size_t shard = index.find("model-0", at);
+  more.replace(more.find("model-00001-of-00002.safetensors", at), 32,
+               index.substr(shard, index.find('"', shard) - shard));
+  whole.folder.write("model.safetensors.index.json", more);
+  EXPECT_NO_THROW(load_language_model(whole.folder.path()));
+  more.replace(more.find("model.layers.1.mlp.up_proj.weight"), 33, "model.layers.1.mlp.up_proj.height");
+  whole.folder.write("model.safetensors.index.json", more);
+  expect_parts(whole.language_error(), {"model.safetensors.index.json", "model.layers.1.mlp.up_proj.weight"});
+}
+
+// Files written by safetensors' save_model() have tied tensors under one of their names.
+TEST(Pretrained, ReadsTiedTensorsUnderTheOtherName) {
+  nn::ForwardContext context;
+  const auto rename = [](const Copy& copy, const std::string& from, const std::string& to) {
+    copy.rewrite([&](auto& tensors) {
+      const auto found = std::ranges::find(tensors, from, &io::NamedTensor::name);
+      ASSERT_NE(found, tensors.end()) << from;
+      found->name = to;
+    });
+  };
+  for (const auto& [name, table] : {std::pair("gpt2", "transformer.wte.weight"),
+                                    {"llama_grouped", "model.embed_tokens.weight"},
+                                    {"mistral", "model.embed_tokens.weight"}}) {
+    const Copy copy(name);
+    const auto expected = load_language_model(copy.one.folder);
+    if (!expected->config().tied)
+      copy.replace("config.json", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
+    const auto tied = load_language_model(copy.folder.path());
+    const Tensor before = linear((*tied)(copy.one.texts, context), tied->output_projection()).value();
+    copy.rewrite([](auto& tensors) {
+      std::erase_if(tensors, [](const auto& one) { return one.name == "lm_head.weight"; });
+    });
+    rename(copy, table, "lm_head.weight");
+    const auto found = load_language_model(copy.folder.path());
+    const Tensor after = linear((*found)(copy.one.texts, context), found->output_projection()).value();
+    if (expected->config().tied) {
+      EXPECT_TRUE(std::ranges::equal(before.values(), after.values())) << name;
+    }
+    EXPECT_TRUE(found->config().tied) << name;
+  }
+  for (const auto& [name, table, head] :
+       {std::tuple("bert_masked", "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),
+        {"roberta_masked", "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"},
+        {"distilbert_masked", "distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"}}) {
+    const Copy copy(name);
+    const Tensor types = copy.one.expected["types"];
+    const auto logits = [&] {
+      const auto model = load_text_encoder(copy.folder.path());
+      return model->masked_language_logits((*model)(copy.one.texts, context, types)).value();
+    };
+    const Tensor before = logits();
+    copy.rewrite([head = head](auto& tensors) {
+      std::erase_if(tensors, [&](const auto& one) { return one.name == head; });
+    });
+    rename(copy, table, head);
+    EXPECT_TRUE(std::ranges::equal(before.values(), logits().values())) << name;
+    // Both, and different: transformers 5 would use two tables, which these models do not have here.
+    copy.rewrite([&, head = head, table = table](auto& tensors) {
+      const auto found = std::ranges::find(tensors, head, &io::NamedTensor::name);
+      tensors.push_back({table, Tensor::zeros(found->tensor.shape())});
+    });
+    expect_parts(copy.encoder_error(), {"model.safetensors", head, table});
+  }
+}
+
+// As in transformers 5, whatever "tie_word_embeddings" says.
+TEST(Pretrained, ATableAndAHeadThatDifferAreNotTied) {
+  nn::ForwardContext context;
+  const Copy copy("gpt2");
+  Tensor head;
+  copy.rewrite([&](auto& tensors) {
+    const auto table = std::ranges::find(tensors, "transformer.wte.weight", &io::NamedTensor::name);
+    head = table->tensor.clone();
+    for (float& value : head.values()) value = 0.25f - value;
+    tensors.push_back({"lm_head.weight", head});
+  });
+  const auto model = load_language_model(copy.folder.path());
+  EXPECT_FALSE(model->config().tied);
+  const Variable hidden = (*model)(copy.one.texts, context);
+  expect_close(flat(hidden.value()), copy.one.expected["hidden"], "hidden", 5e-6);
+  Tensor found;
+  model->visit([&](const std::string& name, const nn::Parameter& parameter) {
+    if (name == "lm_head.weight") found = parameter.variable.value();
+  });
+  ASSERT_TRUE(found.defined());
+  EXPECT_TRUE(std::ranges::equal(found.values(), head.values()));
+  copy.rewrite([&](auto& tensors) {
+    const auto table = std::ranges::find(tensors, "transformer.wte.weight", &io::NamedTensor::name);
+    std::ranges::find(tensors, "lm_head.weight", &io::NamedTensor::name)->tensor = table->tensor.clone();
+  });
+  EXPECT_TRUE(load_language_model(copy.folder.path())->config().tied) << "equal tensors";
+}
+
+// The fields that transformers 4 wrote for every model, at the values that change nothing.
+TEST(Pretrained, NeutralFieldsOfOtherModelsAreNotRefused) {
+  const std::string fields =
+      R"("return_dict": true, "torchscript": false, "use_bfloat16": false, "pruned_heads": {}, "chunk_size_feed_forward": 0,
+         "is_decoder": false, "cross_attention_hidden_size": null, "add_cross_attention": false, "is_encoder_decoder": false,
+         "tie_encoder_decoder": false, "max_length": 20, "diversity_penalty": 0.0, "typical_p": 1.0, "num_beam_groups": 1)";
+  for (const char* name : {"gpt2", "llama", "mistral"}) {
+    const Copy copy(name);
+    copy.add_field(fields);
+    EXPECT_NO_THROW(load_language_model(copy.folder.path())) << name;
+  }
+  for (const char* name : {"bert_masked", "roberta_masked", "distilbert_masked", "t5_encoder"}) {
+    const Copy copy(name);
+    copy.add_field(fields);
+    EXPECT_NO_THROW(load_text_encoder(copy.folder.path())) << name;
+  }
+  for (const char* name : {"vit_images", "deit_images"}) {
+    const Scratch folder;
+    std::filesystem::copy(FamilyCase("gpt2").folder.parent_path() / name, folder.path(),
+                          std::filesystem::copy_options::recursive);
+    std::string config = read_file(folder / "config.json");
+    folder.write("config.json",
+                 config.insert(config.find('{') + 1, fields + ", \"tie_word_embeddings\": true,"));
+    EXPECT_NO_THROW(load_image_encoder(folder.path())) << name;
+  }
+  const Copy crossed("llama");
+  crossed.add_field("\"add_cross_attention\": true");
+  expect_parts(crossed.language_error(), {"add_cross_attention", "expected false, found true"});
+}
+
+TEST(Pretrained, EndsOutsideTheVocabularyEndNothing) {
+  const Copy copy("gpt2");
+  copy.replace("config.json", "\"eos_token_id\": 2", "\"eos_token_id\": 50256");
+  copy.replace("config.json", "\"bos_token_id\": 1", "\"bos_token_id\": -1");
+  EXPECT_TRUE(load_language_model(copy.folder.path())->config().eos_ids.empty());
+  EXPECT_TRUE(load_language_model(copy.folder.path())->config().bos_ids.empty());
+  copy.folder.write("generation_config.json", R"({"eos_token_id": [2, 99]})");
+  EXPECT_EQ(load_language_model(copy.folder.path())->config().eos_ids, std::vector<int32_t>{2});
 }
 
 // Variants found in published folders of these families, with equal results.

@@ -8,7 +8,9 @@
 #include "qkv/base/error.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/fill_mask.h"
+#include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/images.h"
+#include "qkv/pipelines/score.h"
 #include "qkv/pipelines/tag.h"
 #include "tests/support/scratch.h"
 
@@ -44,6 +46,31 @@ TEST(OpenModel, OpensTheKindOfTheFolder) {
   const auto image = opened_as<std::shared_ptr<const LoadedImageEncoder>>(kModels / "deit_images");
   EXPECT_TRUE(image->model->config().distilled);
   EXPECT_TRUE(image->preprocessing.size().has_value());
+}
+
+// A tokenizer may have more tokens than the model, as after an added [PAD]: only a text with such a token is
+// an error.
+TEST(OpenModel, ATokenizerMayHaveMoreTokensThanTheModel) {
+  const auto with_more = [](const std::filesystem::path& from, const Scratch& folder) {
+    std::filesystem::copy(from, folder.path(), std::filesystem::copy_options::recursive);
+    folder.write("tokenizer_config.json",
+                 R"({"tokenizer_class": "TokenizersBackend", "pad_token": "<more>"})");
+  };
+  const Scratch language, encoder;
+  with_more(kModels / "gpt2_untied_relu", language);
+  const TextGenerator generator(language.path());
+  const std::vector<Prompt> prompts{{.text = "the man"}, {.text = "the <more> man"}};
+  const auto completions = generator(prompts, generator.default_options());
+  EXPECT_EQ(completions[0].error, "");
+  expect_parts(completions[1].error, {"ids from 0 to 22", "found 23"});
+  const std::vector<std::string> texts{"the man", "the <more> man"};
+  const auto scores = TextScorer(language.path())(texts);
+  EXPECT_EQ(scores[0].error, "");
+  expect_parts(scores[1].error, {"ids from 0 to 22", "found 23"});
+  with_more(kModels / "bert_texts", encoder);
+  const auto labels = TextClassifier(encoder.path())(texts);
+  EXPECT_EQ(labels[0].error, "");
+  expect_parts(labels[1].error, {"found 23"});
 }
 
 // A slower start fails only here: a sleep or a second reading of the weights changes no result.

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
+#include "qkv/base/files.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/translate.h"
 #include "tests/support/scratch.h"
@@ -12,7 +14,9 @@
 namespace qkv::pipelines {
 namespace {
 
+using nlohmann::json;
 using qkv::testing::message_of;
+using qkv::testing::Scratch;
 
 const std::filesystem::path kData = QKV_TEST_DATA;
 
@@ -62,6 +66,111 @@ TEST(SearchDefaults, CompletionsOmitBadWords) {
   EXPECT_NE(found, free);
   for (const std::vector<int32_t>& bad : options.search.bad_words)
     EXPECT_TRUE(std::ranges::search(found, bad).empty());
+}
+
+// A copy of a golden folder with these fields as its generation_config.json.
+class WithFields {
+ public:
+  WithFields(const std::filesystem::path& folder, const json& fields) {
+    for (const auto& file : std::filesystem::directory_iterator(folder))
+      std::filesystem::create_symlink(file, scratch_.path() / file.path().filename());
+    std::filesystem::remove(scratch_ / "generation_config.json");
+    scratch_.write("generation_config.json", fields.dump());
+  }
+  const std::filesystem::path& path() const { return scratch_.path(); }
+
+ private:
+  Scratch scratch_;
+};
+
+// Without an end token that only marks the limit.
+std::vector<int32_t> chosen(search::Hypothesis hypothesis, bool forced_eos) {
+  if (!hypothesis.complete && !forced_eos) hypothesis.ids.pop_back();
+  return hypothesis.ids;
+}
+
+TEST(SearchDefaults, FieldsOfGenerationConfigDoWhatTransformersDo) {
+  const json golden = json::parse(read_file(kData / "pipelines/golden/generation_rules.json"));
+  ASSERT_EQ(golden.size(), 2u);
+  for (const json& model : golden) {
+    const auto texts = model["texts"].get<std::vector<std::string>>();
+    for (const json& one : model["cases"]) {
+      const WithFields folder(kData / model["folder"], one["fields"]);
+      std::vector<std::vector<int32_t>> ids;
+      if (&model == &golden[0]) {
+        const TextGenerator generator(folder.path());
+        std::vector<Prompt> prompts;
+        for (const std::string& text : texts) prompts.push_back({.text = text});
+        for (const Generated& found : generator(prompts, generator.default_options()))
+          ids.push_back(found.completions.at(0).hypothesis.ids);
+      } else {
+        const Translator translator(folder.path());
+        const TranslateOptions options = translator.default_options();
+        for (const Translation& found : translator(texts, options))
+          ids.push_back(chosen(found.hypotheses.at(0).hypothesis, options.search.forced_eos));
+      }
+      EXPECT_EQ(ids, one["ids"].get<std::vector<std::vector<int32_t>>>()) << one["fields"];
+    }
+  }
+}
+
+TEST(SearchDefaults, UnsupportedFieldsAreRefusedByNameUnlessNeutral) {
+  const std::filesystem::path gpt2 = kData / "models/golden/gpt2_untied_relu";
+  const auto options_of = [&](const json& fields) {
+    const WithFields folder(gpt2, fields);
+    const TextGenerator generator(folder.path());
+    generator.default_options();
+    sampling_defaults(generator.model().generation);
+  };
+  const json unsupported{{"guidance_scale", 1.5}, {"num_beam_groups", 2},     {"penalty_alpha", 0.6},
+                         {"dola_layers", "low"},  {"stop_strings", {"\n"}},   {"constraints", {1}},
+                         {"typical_p", 0.9},      {"epsilon_cutoff", 0.25},   {"force_words_ids", {{4}}},
+                         {"max_time", 2.5},       {"num_return_sequences", 3}};
+  for (const auto& [key, value] : unsupported.items()) {
+    const std::string message = message_of<DataError>([&] { options_of({{key, value}}); });
+    testing::expect_parts(message, {"generation_config.json: " + key, value.dump()});
+  }
+  for (const char* key : {"eos_token_id", "forced_eos_token_id"}) {
+    const WithFields folder(kData / "pipelines/golden/t5", {{key, 5}});
+    const Translator translator(folder.path());
+    testing::expect_parts(message_of<DataError>([&] { translator.default_options(); }), {key, "found 5"});
+  }
+  options_of({{"guidance_scale", 1.0},
+              {"num_beam_groups", 1},
+              {"penalty_alpha", 0},
+              {"stop_strings", nullptr},
+              {"constraints", json::array()},
+              {"typical_p", 1},
+              {"token_healing", false},
+              {"num_return_sequences", 1},
+              {"use_cache", false},
+              {"transformers_version", "5.24.0"}});
+}
+
+// The folder is at fault, not the caller.
+TEST(SearchDefaults, ValuesThatNoSearchTakesAreErrorsOfTheFile) {
+  for (const json& fields : {json{{"repetition_penalty", 0}}, json{{"encoder_repetition_penalty", -1.5}},
+                             json{{"exponential_decay_length_penalty", {3, -2.0}}}}) {
+    const WithFields folder(kData / "models/golden/gpt2_untied_relu", fields);
+    const TextGenerator generator(folder.path());
+    testing::expect_parts(message_of<DataError>([&] { generator.default_options(); }),
+                          {"generation_config.json", std::string(fields.begin().key()).substr(0, 12)});
+  }
+}
+
+// Sampling fields do not keep a folder from greedy search.
+TEST(SearchDefaults, GreedySearchIgnoresFieldsOfSampling) {
+  const WithFields folder(kData / "models/golden/gpt2_untied_relu", {{"typical_p", 0.5}});
+  EXPECT_EQ(TextGenerator(folder.path()).default_options().search.beam, 1);
+}
+
+TEST(SearchDefaults, APromptOfMaxLengthIsAnError) {
+  const WithFields folder(kData / "models/golden/gpt2_untied_relu", {{"max_length", 3}});
+  const TextGenerator generator(folder.path());
+  const std::vector<Prompt> prompts{{.text = "the man runs"}, {.text = "the man"}};
+  const auto found = generator(prompts, generator.default_options());
+  testing::expect_parts(found[0].error, {"max_length = 3"});
+  EXPECT_EQ(found[1].completions.at(0).hypothesis.ids.size(), 1u);
 }
 
 }  // namespace

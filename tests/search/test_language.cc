@@ -279,11 +279,27 @@ TEST(Generate, ABadPromptLeavesTheOthersUnharmed) {
   EXPECT_TRUE(has(message_of<DataError>([&] { std::rethrow_exception(found[3].error); }), "0 to 30"));
 }
 
-TEST(Generate, NeedsAnEnd) {
+TEST(Generate, GoesOnToTheLimitWithoutAnEndToken) {
   LanguageModelConfig config = variants()[0];
   config.eos_ids = {};
   const auto model = random_model(config, 9);
-  EXPECT_THROW(generate(model, requests_of({{7}}, greedy())), UsageError);
+  for (const int beam : {1, 2}) {
+    SearchOptions options = greedy();
+    options.beam = beam;
+    options.max_new_tokens = 6;
+    std::vector<Request> requests = requests_of({{7}}, options);
+    std::vector<int32_t> told;
+    requests[0].on_token = [&](const NewToken& token) {
+      told.push_back(token.id);
+      return true;
+    };
+    const Hypothesis found = generate(model, requests).at(0).hypotheses.at(0);
+    EXPECT_FALSE(found.complete);
+    ASSERT_EQ(found.ids.size(), 7u);
+    EXPECT_EQ(found.ids.back(), SpecialIds::kNone);
+    EXPECT_TRUE(std::ranges::equal(told, std::span(found.ids).first(6)));
+    EXPECT_TRUE(std::ranges::all_of(told, [](int32_t id) { return id >= 0; }));
+  }
 }
 
 TEST(LanguageScore, IsTheWholeRunsAndDoesNotDependOnTheBatch) {

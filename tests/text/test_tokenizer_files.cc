@@ -141,7 +141,7 @@ TEST(TokenizerFolder, OlderFormats) {
   const Tokenizer bert = Tokenizer::load(folder.path());
   EXPECT_EQ(bert.encode("HELLOs, you").ids, (std::vector<int32_t>{2, 4, 5, 6, 1, 3}));
   EXPECT_EQ(bert.special_tokens().cls, 2);
-  EXPECT_EQ(bert.special_tokens().mask, std::nullopt);
+  EXPECT_EQ(bert.special_tokens().mask, 7) << "it is not in the vocabulary, and gets the next id";
   folder.write("tokenizer_config.json",
                R"({"do_lower_case": false, "cls_token": {"content": "hello"}, "added_tokens_decoder":
                    {"4": {"content": "hello", "special": true}, "9": {"content": "mask it", "special": false}}})");
@@ -149,9 +149,38 @@ TEST(TokenizerFolder, OlderFormats) {
   EXPECT_EQ(cased.encode("HELLO mask it").ids, (std::vector<int32_t>{4, 1, 9, 3}));
   EXPECT_EQ(cased.special_tokens().cls, 4);
 
-  folder.write("vocab.txt", "[UNK]\nno special tokens\n");
+  folder.write("vocab.txt", "[CLS]\nno unknown token\n");
   const std::string message = message_of<DataError>([&] { Tokenizer::load(folder.path()); });
   EXPECT_NE(message.find("vocab.txt"), std::string::npos) << message;
+}
+
+// Files of all versions of transformers (tests/golden/token_folders.py).
+TEST(TokenizerFolder, IdsAndTextsAreThoseOfTransformers) {
+  const json folders = golden("folders");
+  ASSERT_GE(folders.size(), 15u);
+  for (const json& one : folders) {
+    SCOPED_TRACE(one["name"]);
+    const Scratch folder;
+    for (const auto& [file, content] : one["files"].items()) {
+      const bool golden_file = content == "unigram.json";
+      folder.write(file, golden_file           ? golden("unigram").dump()
+                         : content.is_string() ? content.get<std::string>()
+                                               : content.dump());
+    }
+    const Tokenizer tokenizer = Tokenizer::load(folder.path());
+    for (size_t i = 0; i < one["texts"].size(); ++i) {
+      const auto ids = one["ids"][i].get<std::vector<int32_t>>();
+      EXPECT_EQ(tokenizer.encode(one["texts"][i].get<std::string>()).ids, ids) << one["texts"][i];
+      for (const bool skip : {true, false}) {
+        const std::string text = one[skip ? "decoded" : "all"][i];
+        EXPECT_EQ(tokenizer.decode(ids, {.skip_special_tokens = skip}), text);
+        StreamDecoder stream(tokenizer, {.skip_special_tokens = skip});
+        std::string streamed;
+        for (const int32_t id : ids) streamed += stream.add(id);
+        EXPECT_EQ(streamed + stream.finish(), text);
+      }
+    }
+  }
 }
 
 // As in transformers' classes.

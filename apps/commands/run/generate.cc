@@ -1,5 +1,6 @@
 // qkv generate
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -19,27 +20,42 @@ namespace {
 struct GenerateArguments {
   LineArguments lines;
   SamplingArguments sampling;
-  pipelines::GenerateOptions options;
   EngineArguments engine;
+  int nbest = 1;
   std::vector<std::string> bad_words;
-  std::optional<int> no_repeat_ngram;
+  std::optional<int> beam, max_new_tokens, min_new_tokens, no_repeat_ngram;  // unset: the model's
+  std::optional<double> length_penalty;
   std::optional<float> repetition_penalty;
   std::optional<std::string> prompt;
 };
 
 pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator,
                                       const GenerateArguments& arguments) {
-  const search::SearchOptions defaults = generator.default_options().search;
-  pipelines::GenerateOptions options = arguments.options;
-  options.search.sampling = arguments.sampling.sampling(generator.model().generation);
-  options.search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(defaults.no_repeat_ngram);
-  options.search.repetition_penalty = arguments.repetition_penalty.value_or(defaults.repetition_penalty);
+  pipelines::GenerateOptions options = generator.default_options();
+  search::SearchOptions& search = options.search;
+  search.sampling = arguments.sampling.sampling(generator.model().generation);
+  search.beam = arguments.beam.value_or(search.sampling ? 1 : search.beam);
+  search.nbest = arguments.nbest;
+  search.length_penalty = arguments.length_penalty.value_or(search.length_penalty);
+  if (arguments.max_new_tokens) {
+    search.max_new_tokens = *arguments.max_new_tokens;
+    options.max_length = 0;
+  }
+  if (arguments.min_new_tokens) {
+    search.min_new_tokens = *arguments.min_new_tokens;
+    options.min_length = 0;
+  } else {
+    search.min_new_tokens = std::min(search.min_new_tokens, search.max_new_tokens);
+  }
+  search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(search.no_repeat_ngram);
+  search.repetition_penalty = arguments.repetition_penalty.value_or(search.repetition_penalty);
   try {
-    options.search.bad_words = pipelines::bad_words(generator.model().tokenizer, arguments.bad_words);
+    for (std::vector<int32_t>& ids : pipelines::bad_words(generator.model().tokenizer, arguments.bad_words))
+      search.bad_words.push_back(std::move(ids));
   } catch (const UsageError& error) {
     throw UsageError(concat("--forbid: ", error.what()));
   }
-  options.search.validate();
+  search.validate();
   return options;
 }
 
@@ -58,8 +74,9 @@ void report_positions(const pipelines::Generated& generated, const pipelines::Ge
                       const std::string& where) {
   for (const pipelines::Completion& one : generated.completions) {
     const int64_t tokens = std::ssize(one.hypothesis.ids);
-    if (one.hypothesis.complete || tokens >= options.search.max_new_tokens) continue;
-    say(concat(where, ": stopped after ", tokens, " of ", options.search.max_new_tokens,
+    const int64_t most = options.max_new_tokens(generated.prompt_tokens);
+    if (one.hypothesis.complete || tokens >= most) continue;
+    say(concat(where, ": stopped after ", tokens, " of ", most,
                " tokens, at the end of the model's positions"));
     return;
   }
@@ -120,16 +137,17 @@ void add_generate(Command& app) {
   add_line_options(*command, arguments->lines);
   add_option(*command, "--prompt", arguments->prompt, "TEXT",
              "Text to continue (default: each line of stdin)");
-  search::SearchOptions& search = arguments->options.search;
-  add_option(*command, "--max-new-tokens", search.max_new_tokens, "TOKENS",
-             "Maximum length of a completion, its end token not counted")
+  add_option(*command, "--max-new-tokens", arguments->max_new_tokens, "TOKENS",
+             "Maximum length of a completion, its end token not counted (default: the model's, or 128)")
       ->check(at_least(1));
-  add_option(*command, "--min-new-tokens", search.min_new_tokens, "TOKENS",
-             "Minimum length of a completion, its end token not counted");
-  add_option(*command, "--beam", search.beam, "N", "Hypotheses kept at each step; 1: greedy search");
-  add_option(*command, "--nbest", search.nbest, "N", "Completions per prompt, best first");
-  add_option(*command, "--length-penalty", search.length_penalty, "ALPHA",
-             "Length penalty of a beam search: larger values favour longer completions");
+  add_option(*command, "--min-new-tokens", arguments->min_new_tokens, "TOKENS",
+             "Minimum length of a completion, its end token not counted (default: the model's)");
+  add_option(*command, "--beam", arguments->beam, "N",
+             "Hypotheses kept at each step; 1: greedy search (default: the model's)");
+  add_option(*command, "--nbest", arguments->nbest, "N", "Completions per prompt, best first");
+  add_option(
+      *command, "--length-penalty", arguments->length_penalty, "ALPHA",
+      "Length penalty of a beam search: larger values favour longer completions (default: the model's)");
   add_option(*command, "--no-repeat-ngram", arguments->no_repeat_ngram, "TOKENS",
              "Never repeat an n-gram of this size, including those of the prompt; 0: off (default: the\n"
              "model's)");

@@ -11,6 +11,7 @@
 #include "qkv/io/crc32c.h"
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/config_writer.h"
+#include "qkv/text/steps/pattern.h"
 
 namespace qkv::models {
 namespace {
@@ -145,13 +146,16 @@ std::string AdapterFiles::spelling(const std::string& name) const {
   return concat(kModel, name.substr(map_.prefix.size()));
 }
 
-// "alpha_pattern" maps ends of module names to their alpha.
+// "alpha_pattern" maps regular expressions of ends of module names to their alpha; the first that matches
+// counts, as in PEFT's get_pattern_key(). (Those of "rank_pattern" need no reading: the tensors have the
+// ranks.)
 double AdapterFiles::alpha_of(const std::string& module) const {
   const double usual = config_.number("lora_alpha", 8);
   if (!config_.has("alpha_pattern")) return usual;
   const ConfigReader pattern = config_.object("alpha_pattern");
+  const std::string where = concat((file_.path().parent_path() / kAdapterConfig).string(), ": alpha_pattern");
   for (const auto& [key, value] : config_.entries("alpha_pattern")) {
-    if (module == key || module.ends_with("." + key)) return pattern.number(key, usual);
+    if (text::matches_python(concat("(.*\\.)?(", key, ")"), module, where)) return pattern.number(key, usual);
   }
   return usual;
 }
@@ -183,8 +187,8 @@ void AdapterFiles::add_to(const std::string& name, const nn::Parameter& paramete
   const Tensor a = file_.tensor(a_name, Shape{rank, inputs});
   const Tensor b = file_.tensor(b_name, Shape{mapped.rule.parts * outputs, rank});
   const auto columns = static_cast<double>(rank);
-  const double scale =
-      alpha_of(module) / (config_.boolean("use_rslora", false) ? std::sqrt(columns) : columns);
+  const std::string own = a_name.substr(kModel.size(), a_name.size() - kModel.size() - kA.size());
+  const double scale = alpha_of(own) / (config_.boolean("use_rslora", false) ? std::sqrt(columns) : columns);
   *parameter.low_rank = {Variable(a.clone()),
                          Variable(b.slice_rows(mapped.rule.part * outputs, outputs).clone()),
                          static_cast<float>(scale)};

@@ -209,7 +209,7 @@ std::vector<int32_t> ConfigReader::ids(std::string_view key) const {
   std::vector<int32_t> ids;
   const auto value = find(key);
   if (!value) return ids;
-  for (const JsonValue& item : items_of(*value)) ids.push_back(static_cast<int32_t>(item.integer(0, kMost)));
+  for (const JsonValue& item : items_of(*value)) ids.push_back(static_cast<int32_t>(item.integer(-1, kMost)));
   return ids;
 }
 
@@ -279,7 +279,10 @@ void ConfigReader::reject_unknown_fields(std::span<const std::string_view> irrel
 
 void ConfigReader::reject_unknown_model_fields(std::span<const std::string_view> irrelevant) const {
   if (!entries("pruned_heads").empty()) reject("pruned_heads", "none");
-  require_boolean("tie_encoder_decoder", false);
+  for (const char* const key :
+       {"add_cross_attention", "is_decoder", "is_encoder_decoder", "tie_encoder_decoder"}) {
+    if (!object_->read.contains(key) && !is_listed(irrelevant, key)) require_boolean(key, false);
+  }
   std::vector<std::string_view> all(kIrrelevant.begin(), kIrrelevant.end());
   all.insert(all.end(), irrelevant.begin(), irrelevant.end());
   reject_unknown_fields(all);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/config_writer.h"
@@ -46,6 +47,11 @@ struct TranslationFamily : FamilyOf<TransformerConfig> {
 // fields for these.
 inline bool has_plain_scores(const nn::LayerOptions& layer) {
   return !layer.attention_scale && layer.attention_softcap == 0 && layer.window == 0;
+}
+
+// The other name of a language model's table, if the output projection is tied to it (WeightRule::also).
+inline std::vector<std::string> tied_head(const LanguageModelConfig& config) {
+  return config.tied ? std::vector<std::string>{"lm_head"} : std::vector<std::string>();
 }
 
 // The last family fits every configuration.

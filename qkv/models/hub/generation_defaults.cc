@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/json.h"
+#include "qkv/base/log.h"
 
 namespace qkv::models {
 
@@ -14,8 +16,8 @@ using nlohmann::json;
 
 namespace {
 
-// max_length and min_length in files include the start and end tokens.
-constexpr int kStartAndEnd = 2;
+// max_length and min_length of encoder-decoders include the start token.
+constexpr int kStart = 1;
 constexpr int kMaxTokens = 1'000'000'000, kMaxBeams = 1024;
 
 // Fields that are a single number or flag with the same meaning in files.
@@ -30,6 +32,113 @@ void visit_defaults(Defaults& defaults, const Visitor& visitor) {
   visitor("top_k", defaults.top_k);
   visitor("top_p", defaults.top_p);
   visitor("min_p", defaults.min_p);
+  visitor("encoder_no_repeat_ngram_size", defaults.rules.encoder_no_repeat_ngram);
+  visitor("encoder_repetition_penalty", defaults.rules.encoder_repetition_penalty);
+}
+
+// Fields of decoding methods that qkv lacks, with the value that switches them off.
+struct Unsupported {
+  std::string_view key;
+  double value;
+  bool sampling = false;  // affects sampling alone
+};
+constexpr auto kUnsupported = std::to_array<Unsupported>({
+    {"assistant_early_exit", 0},
+    {"constraints", 0},
+    {"dola_layers", 0},
+    {"epsilon_cutoff", 0, true},
+    {"eta_cutoff", 0, true},
+    {"force_words_ids", 0},
+    {"guidance_scale", 1},
+    {"max_time", 0},
+    {"num_beam_groups", 1},
+    {"num_return_sequences", 1},
+    {"penalty_alpha", 0},
+    {"stop_strings", 0},
+    {"token_healing", 0},
+    {"top_h", 0, true},
+    {"typical_p", 1, true},
+    {"watermarking_config", 0},
+});
+
+// Fields that do not affect results, or that the model's configuration reads (ids).
+constexpr auto kNeverDecoding = std::to_array<std::string_view>({
+    "_commit_hash",
+    "_from_model_config",
+    "assistant_confidence_threshold",
+    "assistant_ensemble_weight",
+    "assistant_lookbehind",
+    "bos_token_id",
+    "cache_config",
+    "cache_implementation",
+    "compile_config",
+    "continuous_batching_config",
+    "decoder_start_token_id",
+    "disable_compile",
+    "diversity_penalty",
+    "do_sample",
+    "is_assistant",
+    "low_memory",
+    "max_cache_len",
+    "max_matching_ngram_size",
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "output_attentions",
+    "output_hidden_states",
+    "output_logits",
+    "output_scores",
+    "pad_token_id",
+    "prefill_chunk_size",
+    "prompt_lookup_num_tokens",
+    "remove_invalid_values",
+    "return_dict_in_generate",
+    "return_legacy_cache",
+    "speculation_type",
+    "target_lookbehind",
+    "transformers_version",
+    "use_cache",
+    "use_mtp",
+});
+
+// Fields that load_generation_defaults() reads besides those of visit_defaults().
+constexpr auto kDecoding = std::to_array<std::string_view>({
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "early_stopping",
+    "eos_token_id",
+    "exponential_decay_length_penalty",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "max_length",
+    "max_new_tokens",
+    "min_length",
+    "min_new_tokens",
+    "sequence_bias",
+    "suppress_tokens",
+});
+
+bool is_neutral(const JsonValue& value, double neutral) {
+  if (value.is_boolean()) return (value.boolean() ? 1.0 : 0.0) == neutral;
+  if (value.is_array() || value.is_object()) return value.size() == 0;
+  return value.is_number() && value.number() == neutral;
+}
+
+// Notes unsupported fields, and warns of unknown ones.
+void check_fields(const JsonValue& object, bool warn, GenerationDefaults& defaults) {
+  object.members([&](std::string_view key, const JsonValue& value) {
+    if (value.is_null()) return;
+    if (const auto* known = std::ranges::find(kUnsupported, key, &Unsupported::key);
+        known != kUnsupported.end()) {
+      std::string& noted = known->sampling ? defaults.unsupported_sampling : defaults.unsupported;
+      if (noted.empty() && !is_neutral(value, known->value))
+        noted =
+            concat(value.path(), ": expected no such field, as it is not supported, found ", value.excerpt());
+      return;
+    }
+    bool known = std::ranges::count(kNeverDecoding, key) + std::ranges::count(kDecoding, key) > 0;
+    visit_defaults(defaults, [&](std::string_view read, const auto&) { known = known || read == key; });
+    if (warn && !known) log_warning(concat(value.path(), ": unknown field, ignored"));
+  });
 }
 
 void read(const JsonValue& value, std::string_view key, int& field) {
@@ -48,12 +157,45 @@ EarlyStopping early_stopping_of(const JsonValue& value) {
   return value.boolean() ? EarlyStopping::when_full : EarlyStopping::heuristic;
 }
 
-std::vector<int32_t> ids_of(const JsonValue& list) {
+int32_t id_of(const JsonValue& value) {
+  return static_cast<int32_t>(value.integer(0, std::numeric_limits<int32_t>::max()));
+}
+
+// An id or a list of ids; empty if missing.
+std::vector<int32_t> ids_of(const std::optional<JsonValue>& value) {
   std::vector<int32_t> ids;
-  for (const JsonValue& id : list.items())
-    ids.push_back(static_cast<int32_t>(id.integer(0, std::numeric_limits<int32_t>::max())));
+  if (value && !value->is_array()) return {id_of(*value)};
+  if (value) {
+    for (const JsonValue& id : value->items()) ids.push_back(id_of(id));
+  }
+  return ids;
+}
+
+// A list of at least one id.
+std::vector<int32_t> sequence_of(const JsonValue& list) {
+  std::vector<int32_t> ids;
+  for (const JsonValue& id : list.items()) ids.push_back(id_of(id));
   if (ids.empty()) list.fail("at least one id");
   return ids;
+}
+
+TokenRules rules_of(const JsonValue& object, TokenRules rules) {
+  if (const auto biases = object.find("sequence_bias")) {
+    for (const JsonValue& pair : biases->items()) {
+      if (pair.size() != 2) pair.fail("a list of ids, and a bias");
+      const std::vector<JsonValue> parts = pair.items();
+      rules.sequence_bias.push_back({sequence_of(parts[0]), static_cast<float>(parts[1].number())});
+    }
+  }
+  if (const auto id = object.find("forced_bos_token_id")) rules.forced_bos = id_of(*id);
+  rules.begin_suppress_tokens = ids_of(object.find("begin_suppress_tokens"));
+  if (const auto decay = object.find("exponential_decay_length_penalty")) {
+    if (decay->size() != 2) decay->fail("a number of tokens, and a factor");
+    const std::vector<JsonValue> parts = decay->items();
+    rules.decay_start = static_cast<int>(parts[0].integer(0, kMaxTokens));
+    rules.decay_factor = parts[1].number();
+  }
+  return rules;
 }
 
 json fields_of(const GenerationDefaults& defaults) {
@@ -65,7 +207,7 @@ json fields_of(const GenerationDefaults& defaults) {
       fields[key] = field;
     }
   });
-  if (defaults.min_new_tokens > 0) fields["min_length"] = int64_t{defaults.min_new_tokens} + kStartAndEnd - 1;
+  if (defaults.min_new_tokens > 0) fields["min_length"] = int64_t{defaults.min_new_tokens} + kStart;
   fields["early_stopping"] = defaults.early_stopping == EarlyStopping::exact
                                  ? json("never")
                                  : json(defaults.early_stopping == EarlyStopping::when_full);
@@ -74,31 +216,41 @@ json fields_of(const GenerationDefaults& defaults) {
 
 }  // namespace
 
-GenerationDefaults load_generation_defaults(const std::filesystem::path& folder) {
+GenerationDefaults load_generation_defaults(const std::filesystem::path& folder, LengthsInclude lengths) {
   const auto exists = [](const std::filesystem::path& path) {
     return with_io_errors([&] { return std::filesystem::exists(path); });
   };
   std::filesystem::path path = folder / "generation_config.json";
-  if (!exists(path)) path = folder / "config.json";
+  const bool own_file = exists(path);
+  if (!own_file) path = folder / "config.json";
+  const bool prompt = lengths == LengthsInclude::prompt;
   GenerationDefaults defaults{.beam = 1, .length_penalty = 1};
+  if (prompt) defaults.max_new_tokens = 128;
   if (!exists(path)) return defaults;
   const JsonValue object = parse_json(read_file(path), path.string());
   visit_defaults(defaults, [&](const char* key, auto& field) {
     if (const auto found = object.find(key)) read(*found, key, field);
   });
+  defaults.eos_ids = ids_of(object.find("eos_token_id"));
+  defaults.forced_eos_ids = ids_of(object.find("forced_eos_token_id"));
   const auto tokens = [&](const char* key, int counted_beside, int& field) {
     if (const auto found = object.find(key))
       field = static_cast<int>(std::max(found->integer(0, kMaxTokens) - counted_beside, int64_t{0}));
   };
-  tokens("max_length", kStartAndEnd, defaults.max_new_tokens);
-  tokens("max_new_tokens", 1, defaults.max_new_tokens);
+  const int start = prompt ? 0 : kStart, end = prompt || defaults.forced_eos_ids.empty() ? 0 : 1;
+  tokens("max_length", start + end, prompt ? defaults.max_length : defaults.max_new_tokens);
+  tokens("max_new_tokens", end, defaults.max_new_tokens);
+  if (object.has("max_new_tokens")) defaults.max_length = 0;
   defaults.max_new_tokens = std::max(defaults.max_new_tokens, 1);
-  tokens("min_length", kStartAndEnd - 1, defaults.min_new_tokens);
+  tokens("min_length", start, prompt ? defaults.min_length : defaults.min_new_tokens);
   tokens("min_new_tokens", 0, defaults.min_new_tokens);
   if (const auto found = object.find("bad_words_ids")) {
-    for (const JsonValue& word : found->items()) defaults.bad_words.push_back(ids_of(word));
+    for (const JsonValue& word : found->items()) defaults.bad_words.push_back(sequence_of(word));
   }
   if (const auto found = object.find("early_stopping")) defaults.early_stopping = early_stopping_of(*found);
+  defaults.suppress_tokens = ids_of(object.find("suppress_tokens"));
+  defaults.rules = rules_of(object, defaults.rules);
+  check_fields(object, own_file, defaults);
   return defaults;
 }
 
@@ -108,7 +260,7 @@ std::string generation_json(const TransformerConfig& config, const GenerationDef
   if (std::ranges::count(bad_words, pad) == 0) bad_words.push_back(pad);
   // Beyond its positions, generate() of transformers fails.
   const int64_t max_length =
-      std::min(int64_t{defaults.max_new_tokens} + kStartAndEnd, config.max_tokens().value_or(kMaxTokens));
+      std::min(int64_t{defaults.max_new_tokens} + kStart + 1, config.max_tokens().value_or(kMaxTokens));
   json object{{"num_beams", defaults.beam},    {"length_penalty", defaults.length_penalty},
               {"max_length", max_length},      {"bad_words_ids", bad_words},
               {"eos_token_id", config.eos_id}, {"forced_eos_token_id", config.eos_id},

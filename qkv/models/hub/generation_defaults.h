@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,25 @@ enum class EarlyStopping : uint8_t {
   when_full,
 };
 
+struct SequenceBias {
+  std::vector<int32_t> ids;
+  float bias = 0;  // added to the score of the last id after the others
+};
+
+// Rules that only generation_config.json sets. Each does what transformers' logits processor of this name
+// does.
+struct TokenRules {
+  std::vector<SequenceBias> sequence_bias = {};
+  float encoder_repetition_penalty = 1;    // above 1: tokens of the source (of the prompt) become more likely
+  int encoder_no_repeat_ngram = 0;         // forbids n-grams of the source (of the prompt); 0: off
+  std::optional<int32_t> forced_bos = {};  // the token after a start token or a prompt of one token
+  std::vector<int32_t> begin_suppress_tokens = {};  // ids that are never chosen first
+  // exponential_decay_length_penalty: from decay_start + n new tokens on, n >= 1, adds
+  // |score| (decay_factor^n - 1) to the score of an end token.
+  int decay_start = 0;
+  double decay_factor = 1;
+};
+
 // The defaults are those of models trained by qkv. Numbers of tokens count new tokens without the end token;
 // reading and writing files converts them.
 struct GenerationDefaults {
@@ -37,13 +57,26 @@ struct GenerationDefaults {
   double top_p = 1, min_p = 0;
   bool renormalize = false;                          // renormalise the probabilities of allowed tokens
   std::vector<std::vector<int32_t>> bad_words = {};  // token sequences that must not occur
+  std::vector<int32_t> suppress_tokens = {};         // ids that are never chosen
+  TokenRules rules = {};
+  std::vector<int32_t> eos_ids = {};         // end tokens; empty: those of config.json
+  std::vector<int32_t> forced_eos_ids = {};  // one of them ends an output that reaches its limit; empty: none
+  int max_length = 0, min_length = 0;        // language models: limits that include the prompt; 0: none
+  // The first field that qkv does not support, as a message: in every search, and in sampling alone. Empty:
+  // none.
+  std::string unsupported = {}, unsupported_sampling = {};
 };
+
+// Whether limits in a file include a start token (encoder-decoders) or a prompt (language models).
+enum class LengthsInclude : uint8_t { start, prompt };
 
 // Reads generation_config.json; if it is missing, the same fields of config.json, as in old folders. Missing
 // fields have transformers' defaults: greedy search without penalties. Without a length, outputs end after
-// 510 tokens. max_length in a file includes the start and end tokens, max_new_tokens the end token;
-// max_new_tokens takes precedence. Throws DataError naming the file and the field.
-GenerationDefaults load_generation_defaults(const std::filesystem::path& folder);
+// 510 tokens (language models: 128). max_length in a file includes the start token; max_length and
+// max_new_tokens include the end token, if the file has forced_eos_token_id. max_new_tokens takes precedence.
+// Warns of unknown fields of generation_config.json. Throws DataError naming the file and the field.
+GenerationDefaults load_generation_defaults(const std::filesystem::path& folder,
+                                            LengthsInclude lengths = LengthsInclude::start);
 
 // The content of generation_config.json. Padding is always listed as a bad word.
 std::string generation_json(const TransformerConfig& config, const GenerationDefaults& defaults);

@@ -97,16 +97,31 @@ void read_generation(const std::filesystem::path& path, LanguageModelConfig& con
   if (reader.has("eos_token_id")) config.eos_ids = reader.ids("eos_token_id");
 }
 
+void read_generation(const std::filesystem::path& path, TransformerConfig& config) {
+  if (!std::filesystem::exists(path)) return;
+  const ConfigReader reader(read_file(path), path.string());
+  config.decoder_start_id = reader.integer("decoder_start_token_id", config.decoder_start_id);
+}
+
 template <class Config>
 void read_generation(const std::filesystem::path& /*path*/, Config& /*config*/) {}
+
+// Ids outside the vocabulary begin and end nothing: configurations of small models keep the defaults of large
+// ones.
+void drop_foreign_ids(LanguageModelConfig& config) {
+  for (auto* ids : {&config.bos_ids, &config.eos_ids})
+    std::erase_if(*ids, [&](int32_t id) { return id < 0 || id >= config.vocabulary; });
+}
+
+template <class Config>
+void drop_foreign_ids(Config& /*config*/) {}
 
 // The folder whose config.json describes the model: the adapter's, if it has one.
 std::filesystem::path config_folder(const std::filesystem::path& folder, const LoadOptions& options) {
   if (options.adapter.empty()) return folder;
   if (!is_adapter(options.adapter)) {
-    throw IoError(concat(
-        "adapter ", options.adapter.string(), ": expected ", kAdapterConfig, " and ", kAdapterWeights,
-        ", found ", std::filesystem::exists(options.adapter) ? "at most one of them" : "no such folder"));
+    throw IoError(concat("adapter ", options.adapter.string(), ": expected ", kAdapterConfig, " and ",
+                         kAdapterWeights, ", found ", instead_of_adapter(options.adapter)));
   }
   return std::filesystem::exists(options.adapter / kConfig) ? options.adapter : folder;
 }
@@ -141,12 +156,27 @@ auto read_config(const std::filesystem::path& folder, const std::filesystem::pat
   try {
     Config config = family->parse(reader);
     read_generation(folder / kGeneration, config);
+    drop_foreign_ids(config);
     config.validate();
     return Configured<Family, Config>{std::move(opened), family, std::move(config)};
   } catch (const UsageError& error) {
     throw DataError(concat((folder / kConfig).string(), ": ", error.what()));
   }
 }
+
+// A folder that stores an output projection other than the table to which config.json ties it has two tables,
+// as in transformers 5.
+void untie_if_stored_apart(const TensorFiles& files, const WeightMap& map, LanguageModelConfig& config) {
+  if (!config.tied) return;
+  const auto [table, head] = stored_apart(files, map, "embed_tokens.weight");
+  if (head.empty()) return;
+  config.tied = false;
+  log_info(
+      concat(head, " differs from ", table, ": the two are not tied, whatever \"tie_word_embeddings\" says"));
+}
+
+template <class Config>
+void untie_if_stored_apart(const TensorFiles& /*files*/, const WeightMap& /*map*/, Config& /*config*/) {}
 
 template <class Model, class Family>
 std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
@@ -158,6 +188,9 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
     opened.weights = base.weights;
     opened.own_layout = base.own_layout;
   }
+  const TensorFiles files = with_io_errors(
+      [&] { return TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading); });
+  untie_if_stored_apart(files, weight_map_of(*family, config, opened.own_layout), config);
   std::unique_ptr<Model> model;
   try {
     model = std::make_unique<Model>(config);
@@ -168,8 +201,6 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   const auto all = parameters_of(*model);
   std::optional<AdapterFiles> adapter;
   if (!options.adapter.empty()) adapter.emplace(options.adapter, family->weight_map(model->config()), folder);
-  const TensorFiles files = with_io_errors(
-      [&] { return TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading); });
   load_parameters(
       files, map, opened.weights,
       [&](const nn::ParameterVisitor& visitor) {

@@ -1,7 +1,10 @@
 #include "qkv/models/hub/tensor_files.h"
 
+#include <algorithm>
+
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/models/hub/adapter.h"
 #include "qkv/models/hub/config_reader.h"
 
 namespace qkv::models {
@@ -12,12 +15,11 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 
 // A command that converts weights stored as Python objects, as in older folders. Reading those would require
 // running code.
-std::string converting(const std::filesystem::path& folder) {
+std::string converting(const std::filesystem::path& from, const std::filesystem::path& to) {
   return concat("python3 -c \"import glob, torch; from safetensors.torch import save_file; t = {}; ",
                 "[t.update(torch.load(f, map_location='cpu', weights_only=True)) for f in glob.glob('",
-                (folder / "pytorch_model*.bin").string(),
-                "')]; save_file({k: v.clone().contiguous() for k, v in t.items()}, '",
-                (folder / kOneFile).string(), "', {'format': 'pt'})\"");
+                from.string(), "')]; save_file({k: v.clone().contiguous() for k, v in t.items()}, '",
+                to.string(), "', {'format': 'pt'})\"");
 }
 
 }  // namespace
@@ -26,9 +28,10 @@ std::string unreadable_weights(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder)) return "";
   for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     if (std::filesystem::exists(folder / name))
-      return concat(name, " alone; this makes it: ", converting(folder));
+      return concat(name,
+                    " alone; this makes it: ", converting(folder / "pytorch_model*.bin", folder / kOneFile));
   }
-  for (const char* const name : {"adapter_config.json", "adapter_model.safetensors"}) {
+  for (const char* const name : {kAdapterConfig, kAdapterWeights}) {
     if (!std::filesystem::exists(folder / name)) continue;
     return concat(name, ": an adapter, which holds changes to the weights of another model; open that model ",
                   "with --adapter ", folder.string(), ", or add the two with qkv merge");
@@ -44,6 +47,18 @@ std::string unreadable_weights(const std::filesystem::path& folder) {
       return concat(name, " alone; weights of that program are not supported");
   }
   return "";
+}
+
+std::string instead_of_adapter(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder)) return "no such folder";
+  const bool config = std::filesystem::exists(folder / kAdapterConfig);
+  const std::filesystem::path pickled = folder / "adapter_model.bin";
+  if (config && std::filesystem::exists(pickled)) {
+    return concat(pickled.filename().string(),
+                  " alone; this makes the other: ", converting(pickled, folder / kAdapterWeights));
+  }
+  if (config) return concat(kAdapterConfig, " alone");
+  return std::filesystem::exists(folder / kAdapterWeights) ? concat(kAdapterWeights, " alone") : "neither";
 }
 
 TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_(use) {
@@ -79,11 +94,12 @@ void TensorFiles::open_index(const std::filesystem::path& path) {
       }
       files_.emplace_back(shard, use_);
     }
-    if (!files_[found->second].contains(tensor)) {
-      throw DataError(
-          concat(where_, ": expected ", tensor, " in the shard ", file, ", found no tensor of that name"));
+    // An index may name buffers that were not saved.
+    if (files_[found->second].contains(tensor)) {
+      numbers_[tensor] = found->second;
+    } else {
+      missing_[tensor] = file;
     }
-    numbers_[tensor] = found->second;
   }
 }
 
@@ -93,8 +109,19 @@ std::vector<std::string> TensorFiles::names() const {
   return names;
 }
 
+bool TensorFiles::differ(const std::string& a, const std::string& b) const {
+  if (!contains(a) || !contains(b)) return false;
+  const io::SafetensorsFile &first = files_[numbers_.at(a)], &second = files_[numbers_.at(b)];
+  if (first.shape(a) != second.shape(b) || first.dtype(a) != second.dtype(b)) return true;
+  return !std::ranges::equal(first.bytes(a), second.bytes(b));
+}
+
 const io::SafetensorsFile& TensorFiles::file_of(const std::string& name, const Shape& expected) const {
   const auto found = numbers_.find(name);
+  if (const auto shard = missing_.find(name); shard != missing_.end()) {
+    throw DataError(concat(where_, ": expected ", name, " in the shard ", shard->second,
+                           ", found no tensor of that name"));
+  }
   if (found == numbers_.end()) {
     throw DataError(concat(where_, ": expected a tensor ", name, " of shape ", expected, ", found none"));
   }

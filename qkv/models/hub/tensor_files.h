@@ -14,10 +14,12 @@ class TensorFiles {
  public:
   // Opens model.safetensors, or the shards listed in model.safetensors.index.json. Throws IoError if neither
   // exists (with advice if there is a pytorch_model.bin), DataError for an invalid index or one that names a
-  // missing file or tensor, naming both.
+  // missing file, naming both.
   explicit TensorFiles(const std::filesystem::path& folder, MapFor use);
 
   bool contains(const std::string& name) const { return numbers_.contains(name); }
+  // Whether both tensors exist and have different shapes, dtypes or bytes.
+  bool differ(const std::string& a, const std::string& b) const;
   std::vector<std::string> names() const;  // in alphabetical order
   const std::vector<io::SafetensorsFile>& files() const { return files_; }
 
@@ -30,11 +32,15 @@ class TensorFiles {
   MapFor use_;
   std::string where_;  // for messages: the single file, or the index
   std::vector<io::SafetensorsFile> files_;
-  std::map<std::string, size_t> numbers_;  // index into the files, by tensor
+  std::map<std::string, size_t> numbers_;       // index into the files, by tensor
+  std::map<std::string, std::string> missing_;  // shards without a tensor that the index promises, by tensor
 };
 
 // For messages: the weights in a folder without model.safetensors (of other programs, an adapter), with
 // advice. Empty: none that are known.
 std::string unreadable_weights(const std::filesystem::path& folder);
+
+// For messages: the contents of a folder that is no adapter, with advice.
+std::string instead_of_adapter(const std::filesystem::path& folder);
 
 }  // namespace qkv::models

@@ -46,7 +46,9 @@ std::vector<std::string> spellings(const WeightMap& map, const MappedName& tenso
   };
   as("LayerNorm.weight", "LayerNorm.gamma");
   as("LayerNorm.bias", "LayerNorm.beta");
-  for (const std::string& other : tensor.rule.also) all.push_back(other + name.substr(name.rfind('.')));
+  for (const auto* others : {&tensor.rule.also, &tensor.rule.otherwise}) {
+    for (const std::string& other : *others) all.push_back(other + name.substr(name.rfind('.')));
+  }
   const size_t whole = all.size();
   for (size_t i = 0; i < whole && !map.prefix.empty(); ++i) {
     if (all[i].starts_with(map.prefix)) all.push_back(all[i].substr(map.prefix.size()));
@@ -97,6 +99,20 @@ MappedName mapped_name(const WeightMap& map, const std::string& parameter) {
   throw UsageError(concat("family: expected a rule for the parameter ", parameter, ", found none"));
 }
 
+std::pair<std::string, std::string> stored_apart(const TensorFiles& files, const WeightMap& map,
+                                                 const std::string& parameter) {
+  MappedName mapped = mapped_name(map, parameter);
+  if (mapped.rule.also.empty()) return {};
+  mapped.rule.otherwise.clear();
+  std::string first;
+  for (const std::string& name : spellings(map, mapped)) {
+    if (!files.contains(name)) continue;
+    if (first.empty()) first = name;
+    if (files.differ(first, name)) return {first, name};
+  }
+  return {};
+}
+
 void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredDType& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options) {
@@ -111,6 +127,11 @@ void load_parameters(const TensorFiles& files, const WeightMap& map, const Store
       return;
     }
     if (spelling == names.end()) spelling = names.begin();  // for the message
+    if (const auto [one, other] = stored_apart(files, map, name); !other.empty()) {
+      throw DataError(concat(files.file_of(other, parameter.shape).path().string(), ": ", other,
+                             ": expected ", one,
+                             ", to which config.json ties it, or none, found another tensor"));
+    }
     const Shape shape = stored_shape(parameter.shape, from.rule);
     load_parameter(
         files.file_of(*spelling, shape),

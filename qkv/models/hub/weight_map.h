@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "qkv/models/hub/tensor_files.h"
@@ -26,9 +27,11 @@ struct WeightRule {
   int part = 0, parts = 1;
   // The tensor's shape in the file, if it differs.
   Shape shape = {};
-  // Alternative names, tried in this order if the first is missing: tied tables, of which some files store
-  // another one.
+  // Names of tied tensors, tried in this order if the first is missing: files store one of them, or equal
+  // ones.
   std::vector<std::string> also = {};
+  // Names of other tensors, tried if all of these are missing.
+  std::vector<std::string> otherwise = {};
   // May be missing from the files, which means zeros.
   bool optional = false;
   // The module in transformers, after which adapters are named, if it is not that of the tensor.
@@ -55,8 +58,14 @@ struct MappedName {
 // Throws UsageError for a parameter without a rule, which is an error in the family's table.
 MappedName mapped_name(const WeightMap& map, const std::string& parameter);
 
+// The names of two tensors in the files that should be equal, as the parameter's tied tensors, but differ;
+// empty: none.
+std::pair<std::string, std::string> stored_apart(const TensorFiles& files, const WeightMap& map,
+                                                 const std::string& parameter);
+
 // Loads every parameter that `visit` enumerates with load_parameter(). Throws DataError for a tensor that is
-// missing or of another shape, under its name in the file. Surplus tensors are logged.
+// missing or of another shape, under its name in the file, and for tied tensors that differ. Surplus tensors
+// are logged.
 void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredDType& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options);

@@ -50,7 +50,9 @@ Engine::Engine(std::shared_ptr<StepModel> model, const SpecialIds& special, cons
     : model_(std::move(model)), special_(special), options_(options) {
   options.validate();
   if (model_ == nullptr) throw UsageError("engine: expected a step model, found none");
-  if (special.eos < 0 || special.eos >= model_->vocabulary()) {
+  const bool goes_on =
+      !special.start && special.eos == SpecialIds::kNone;  // a language model without an end token
+  if (!goes_on && (special.eos < 0 || special.eos >= model_->vocabulary())) {
     throw UsageError(
         concat("search: expected </s> to be one of the ", model_->vocabulary(), " ids, found ", special.eos));
   }

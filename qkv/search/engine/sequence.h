@@ -20,9 +20,7 @@ struct Engine::Sequence {
       : request_id(number), request(std::move(what)), hypotheses(make_hypotheses(request, special)) {
     const SearchOptions& options = request.options;
     if (!options.shortlist) return;
-    std::vector<int32_t> ends = options.stop;
-    ends.push_back(special.eos);
-    allowed = options.shortlist->allowed(request.source, ends);
+    allowed = options.shortlist->allowed(request.source, hypotheses->ends());
   }
 
   int64_t source_tokens() const { return std::ssize(request.source); }

@@ -51,7 +51,7 @@ void require_absent(Fields& fields, const char* name) {
 search::SearchOptions completion_options(Fields& fields, const pipelines::TextGenerator& generator) {
   search::SearchOptions options = generator.default_options().search;
   options.beam = 1;
-  options.nbest = 1;
+  options.forced_eos = false;
   options.max_new_tokens = static_cast<int>(fields.integer("max_tokens", 1, 1 << 20).value_or(16));
   options.min_new_tokens = static_cast<int>(fields.integer("min_tokens", 0, 1 << 20).value_or(0));
   if (options.min_new_tokens > options.max_new_tokens) {

@@ -72,6 +72,7 @@ pipelines::TranslateOptions translate_options(Fields& fields, const pipelines::T
   search.length_penalty = fields.number("length_penalty", -100, 100).value_or(search.length_penalty);
   search.max_new_tokens =
       static_cast<int>(fields.integer("max_new_tokens", 1, 1 << 20).value_or(search.max_new_tokens));
+  search.min_new_tokens = std::min(search.min_new_tokens, search.max_new_tokens);
   search.sampling = sampling_of(fields);
   if (search.sampling && !beam) search.beam = 1;
   if (!search.sampling && !search.alternatives) search.beam = std::max(search.beam, search.nbest);

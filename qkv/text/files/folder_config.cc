@@ -1,6 +1,7 @@
 #include "qkv/text/files/folder_config.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
@@ -31,6 +32,30 @@ void read_special_tokens(const JsonValue& root, FolderConfig& config) {
   for_each_special(config, [&](const char* key, std::optional<AddedToken>& token) {
     if (const auto part = root.find(key)) token = special_token(*part);
   });
+  for (const char* const key : {"extra_special_tokens", "additional_special_tokens"}) {
+    const auto list = root.find(key);
+    if (!list || !config.extra.empty()) continue;
+    const auto add = [&](const JsonValue& part) { config.extra.push_back(special_token(part)); };
+    if (list->is_object()) {
+      list->members([&](std::string_view, const JsonValue& part) { add(part); });
+    } else {
+      for (const JsonValue& part : list->items()) add(part);
+    }
+  }
+}
+
+// Ids by token. Those that tokenizer_config.json lists are special.
+void read_added_tokens(const JsonValue& root, FolderConfig& config) {
+  root.members([&](std::string_view content, const JsonValue& id) {
+    AddedToken token{.content = std::string(content), .id = static_cast<int32_t>(id.integer(0, INT32_MAX))};
+    const auto is_it = [&](const AddedToken& other) { return other.content == content; };
+    token.special = std::ranges::any_of(config.extra, is_it);
+    for_each_special(config, [&](const char*, const std::optional<AddedToken>& named) {
+      token.special = token.special || (named && is_it(*named));
+    });
+    token.normalized = !token.special;
+    config.added_tokens.push_back(std::move(token));
+  });
 }
 
 int64_t id_from_key(std::string_view key, const JsonValue& part) {
@@ -54,6 +79,10 @@ void read_tokenizer_config(const JsonValue& root, FolderConfig& config) {
     config.token_types = std::ranges::any_of(
         names->items(), [](const JsonValue& name) { return name.string() == "token_type_ids"; });
   }
+  const bool byte_pairs_too =
+      root.boolean_or("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", false);
+  config.clean_up_spaces = root.boolean_or("clean_up_tokenization_spaces", false);
+  config.clean_up_byte_pairs = config.clean_up_spaces && byte_pairs_too;
   if (const auto extra = root.find("extra_ids")) {
     config.extra_ids = extra->integer(0, 10000);
   }
@@ -119,12 +148,27 @@ FolderConfig read_folder_config(const fs::path& file) {
     const JsonValue root = parse_json(read_file(path), path.string());
     use(root);
   };
-  read("special_tokens_map.json", [&](const JsonValue& root) { read_special_tokens(root, config); });
-  read("tokenizer_config.json", [&](const JsonValue& root) { read_tokenizer_config(root, config); });
+  bool lists_added = false;
+  read("tokenizer_config.json", [&](const JsonValue& root) {
+    read_tokenizer_config(root, config);
+    lists_added = root.has("added_tokens_decoder");
+  });
+  if (!lists_added) {  // as before transformers 4.34
+    const std::vector<AddedToken> extra = config.extra;
+    read("special_tokens_map.json", [&](const JsonValue& root) { read_special_tokens(root, config); });
+    read("added_tokens.json", [&](const JsonValue& root) {
+      std::vector<AddedToken> all = std::exchange(config.extra, extra);
+      read_added_tokens(root, config);
+      config.extra = std::move(all);
+    });
+  }
   read("config.json", [&](const JsonValue& root) { config.model_type = root.string_or("model_type", ""); });
   // A folder with int8 weights; the tokenizer is that of the original family.
   constexpr std::string_view kOwn = "qkv-";
   if (config.model_type.starts_with(kOwn)) config.model_type.erase(0, kOwn.size());
+  for_each_special(config, [&](const char*, const std::optional<AddedToken>& token) {
+    if (token) config.named.push_back(*token);
+  });
   name_usual_tokens(file.filename().string(), config);
   return config;
 }

@@ -19,7 +19,11 @@ struct FolderConfig {
   bool add_prefix_space = false, trim_offsets = true;
   std::optional<bool> do_lower_case, tokenize_chinese_chars, strip_accents, add_bos_token, add_eos_token;
   std::optional<AddedToken> bos, eos, unk, sep, pad, cls, mask;
-  std::vector<AddedToken> added_tokens;
+  std::vector<AddedToken> added_tokens;  // with their ids
+  // Special tokens without ids: those that the files name (bos and so on), and "additional_special_tokens".
+  std::vector<AddedToken> named, extra;
+  // "clean_up_tokenization_spaces", which transformers ignores for byte-pair encoding without a second field.
+  bool clean_up_spaces = false, clean_up_byte_pairs = false;
   bool token_types = true;  // model_input_names has token_type_ids; if not, transformers drops them
   int64_t extra_ids = 100;  // T5: the number of tokens "<extra_id_0>" and so on
 

@@ -71,8 +71,11 @@ TokenizerParts marian_parts(const MarianSide& side, std::shared_ptr<const Senten
 
 TokenizerParts MarianFiles::parts(Side side) const {
   // With a joint vocabulary, transformers joins pieces with the source model for both languages.
-  if (side == Side::source) return marian_parts(source, source.model);
-  return marian_parts(target, separate() ? target.model : source.model);
+  TokenizerParts parts = side == Side::source
+                             ? marian_parts(source, source.model)
+                             : marian_parts(target, separate() ? target.model : source.model);
+  parts.clean_up_spaces = clean_up_spaces;
+  return parts;
 }
 
 uint64_t MarianFiles::fingerprint() const {
@@ -115,6 +118,7 @@ MarianFiles read_marian_files(const fs::path& folder, ExpectedSizes expected) {
     separate = config.boolean_or("separate_vocabs", false);
     files.source_lang = config.string_or("source_lang", "");
     files.target_lang = config.string_or("target_lang", "");
+    files.clean_up_spaces = config.boolean_or("clean_up_tokenization_spaces", false);
   }
   const fs::path source_path = folder / "vocab.json";
   const fs::path target_path = separate ? folder / "target_vocab.json" : source_path;
@@ -138,10 +142,12 @@ void write_marian_files(const MarianFiles& files, const fs::path& folder, int64_
   if (files.separate())
     write_file_atomically(folder / "target_vocab.json", files.target.vocabulary->to_json());
   const nlohmann::ordered_json special = {{"eos_token", kEos}, {"unk_token", kUnk}, {"pad_token", kPad}};
-  nlohmann::ordered_json config = {
-      {"tokenizer_class", "MarianTokenizer"},  {"source_lang", files.source_lang},
-      {"target_lang", files.target_lang},      {"separate_vocabs", files.separate()},
-      {"clean_up_tokenization_spaces", false}, {"model_max_length", max_length}};
+  nlohmann::ordered_json config = {{"tokenizer_class", "MarianTokenizer"},
+                                   {"source_lang", files.source_lang},
+                                   {"target_lang", files.target_lang},
+                                   {"separate_vocabs", files.separate()},
+                                   {"clean_up_tokenization_spaces", files.clean_up_spaces},
+                                   {"model_max_length", max_length}};
   config.update(special);
   write_file_atomically(folder / "tokenizer_config.json", config.dump(2) + "\n");
   write_file_atomically(folder / "special_tokens_map.json", special.dump(2) + "\n");

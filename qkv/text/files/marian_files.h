@@ -29,6 +29,7 @@ struct MarianFiles {
   // With a joint vocabulary both sides share it, and if the models are equal, also the model.
   MarianSide source, target;
   std::string source_lang, target_lang;
+  bool clean_up_spaces = false;  // of decoded text
 
   bool separate() const { return source.vocabulary != target.vocabulary; }
   TokenizerParts parts(Side side) const;

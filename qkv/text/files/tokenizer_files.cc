@@ -5,9 +5,11 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/utf8.h"
 #include "qkv/text/files/folder_config.h"
 #include "qkv/text/files/marian_files.h"
 #include "qkv/text/files/tokenizer_json.h"
+#include "qkv/text/steps/unicode.h"
 #include "qkv/text/token_models/sentencepiece.h"
 
 namespace qkv::text {
@@ -28,19 +30,34 @@ void require_ids_of(const Vocabulary& vocabulary, const std::vector<AddedToken>&
   }
 }
 
-// Special tokens are matched in text: those in the vocabulary, and those that tokenizer_config.json adds.
+// Adds a token to those that are matched in text, unless it is one already. A token that is not in the
+// vocabulary gets the next id, as in transformers.
+void add_token(AddedToken token, const Vocabulary& vocabulary, std::vector<AddedToken>& tokens) {
+  if (std::ranges::count(tokens, token.content, &AddedToken::content) > 0) return;
+  token.id = vocabulary.find(token.content);
+  if (token.id < 0) {
+    token.id = static_cast<int32_t>(vocabulary.size());
+    for (const AddedToken& other : tokens) token.id = std::max(token.id, other.id + 1);
+  }
+  tokens.push_back(std::move(token));
+}
+
+// Special tokens are matched in text.
 std::vector<AddedToken> special_tokens(const FolderConfig& config, const Vocabulary& vocabulary,
                                        const std::string& name) {
   require_ids_of(vocabulary, config.added_tokens, name);
   std::vector<AddedToken> tokens = config.added_tokens;
-  for_each_special(config, [&](const char*, std::optional<AddedToken> token) {
+  for_each_special(config, [&](const char*, const std::optional<AddedToken>& token) {
     if (!token) return;
-    const bool there = std::any_of(tokens.begin(), tokens.end(),
-                                   [&](const AddedToken& other) { return other.content == token->content; });
-    token->id = vocabulary.find(token->content);
-    if (!there && token->id >= 0) tokens.push_back(*token);
+    add_token(*token, vocabulary, tokens);
+    std::ranges::find(tokens, token->content, &AddedToken::content)->special = true;
   });
+  for (const AddedToken& token : config.extra) add_token(token, vocabulary, tokens);
   return tokens;
+}
+
+int32_t id_among(const std::vector<AddedToken>& tokens, const std::optional<AddedToken>& wanted) {
+  return std::ranges::find(tokens, wanted->content, &AddedToken::content)->id;
 }
 
 // Adds <s> before each text and </s> after it, if given.
@@ -59,10 +76,9 @@ void put_ends(PostProcessing& post, std::optional<int32_t> bos, std::optional<in
 }
 
 // <s> before a text and two </s> between texts.
-void put_roberta_ends(PostProcessing& post, const FolderConfig& config, const Vocabulary& vocabulary,
-                      const std::string& name) {
-  const std::vector<int32_t> cls{vocabulary.require(config.cls->content, name)},
-      sep{vocabulary.require(config.sep->content, name)};
+void put_roberta_ends(PostProcessing& post, const FolderConfig& config,
+                      const std::vector<AddedToken>& tokens) {
+  const std::vector<int32_t> cls{id_among(tokens, config.cls)}, sep{id_among(tokens, config.sep)};
   post.single = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}};
   post.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}, {-1, sep, 0}, {1, {}, 0}, {-1, sep, 0}};
 }
@@ -75,22 +91,30 @@ NormalizerPtr bert_normalizer_of(const FolderConfig& config, BertNormalizerOptio
   return bert_normalizer(options);
 }
 
-// BERT's vocab.txt: one token per line, in order of ids.
+std::string_view without_trailing_space(std::string_view text) {
+  for (size_t end = text.size(); end > 0;) {
+    size_t begin = previous_character(text, end);
+    end = begin;
+    if (!is_white_space(next_character(text, begin))) return text.substr(0, begin);
+  }
+  return {};
+}
+
+// BERT's vocab.txt: one token per line, in order of ids. White space at the end of a line is not part of it,
+// as for PyPI's tokenizers.
 TokenizerParts read_wordpiece(const fs::path& path, const FolderConfig& config) {
   const std::string name = path.string(), content = read_file(path);
   Vocabulary vocabulary;
   int64_t line = 0;
   for (size_t at = 0; at < content.size(); ++line) {
     const size_t end = std::min(content.find('\n', at), content.size());
-    std::string_view token = std::string_view(content).substr(at, end - at);
-    if (token.ends_with('\r')) token.remove_suffix(1);
-    vocabulary.add(token, line, name);
+    vocabulary.add(without_trailing_space(std::string_view(content).substr(at, end - at)), line, name);
     at = end + 1;
   }
   TokenizerParts parts;
   parts.added_tokens = special_tokens(config, vocabulary, name);
-  const std::vector<int32_t> cls{vocabulary.require(config.cls->content, name)},
-      sep{vocabulary.require(config.sep->content, name)};
+  const std::vector<int32_t> cls{id_among(parts.added_tokens, config.cls)},
+      sep{id_among(parts.added_tokens, config.sep)};
   parts.normalizer = bert_normalizer_of(config, {});
   parts.pre_tokenizer = bert_pre_tokenizer();
   parts.model = wordpiece_model(std::move(vocabulary), {.unk_token = config.unk->content}, name);
@@ -130,16 +154,17 @@ TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::pa
   TokenizerParts parts;
   parts.added_tokens = special_tokens(config, vocabulary, name);
   if (roberta) {
-    put_roberta_ends(parts.post_processing, config, vocabulary, name);
+    put_roberta_ends(parts.post_processing, config, parts.added_tokens);
     parts.post_processing.trim_offsets = config.trim_offsets;
     parts.post_processing.add_prefix_space = config.add_prefix_space;
   } else {
-    const auto end = [&](bool wanted, const AddedToken& token) {
-      return wanted ? std::optional(vocabulary.require(token.content, name)) : std::nullopt;
+    const auto end = [&](bool wanted, const std::optional<AddedToken>& token) {
+      return wanted ? std::optional(id_among(parts.added_tokens, token)) : std::nullopt;
     };
-    put_ends(parts.post_processing, end(config.add_bos_token.value_or(false), *config.bos),
-             end(config.add_eos_token.value_or(false), *config.eos), 1);
+    put_ends(parts.post_processing, end(config.add_bos_token.value_or(false), config.bos),
+             end(config.add_eos_token.value_or(false), config.eos), 1);
   }
+  parts.byte_pairs = true;
   const bool bytes = spells_all_bytes(vocabulary);
   parts.pre_tokenizer =
       byte_level_pre_tokenizer({.add_prefix_space = config.add_prefix_space, .spell_bytes = !bytes});
@@ -174,8 +199,16 @@ TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig&
   parts.decoder = sentencepiece_decoder(model, /*marian=*/false);
   parts.added_tokens = config.added_tokens;
   const bool t5 = config.is_a({"T5"}, {"t5"});
+  parts.byte_pairs = !t5;
   if (t5) add_extra_ids(parts.added_tokens, parts.model->vocabulary().size(), config.extra_ids);
   require_ids_of(parts.model->vocabulary(), parts.added_tokens, path.string());
+  // Symbols of the model are not matched in text.
+  for (const auto* tokens : {&config.named, &config.extra}) {
+    for (const AddedToken& token : *tokens) {
+      if (parts.model->vocabulary().find(token.content) < 0)
+        add_token(token, parts.model->vocabulary(), parts.added_tokens);
+    }
+  }
   put_ends(parts.post_processing,
            config.add_bos_token.value_or(config.is_a({"Llama"}, {"llama"})) ? parts.special_tokens.bos
                                                                             : std::nullopt,
@@ -209,7 +242,7 @@ TokenizerParts read_xlm_roberta(const fs::path& path, const FolderConfig& config
 
   TokenizerParts parts;
   parts.added_tokens = special_tokens(config, *vocabulary, name);
-  put_roberta_ends(parts.post_processing, config, *vocabulary, name);
+  put_roberta_ends(parts.post_processing, config, parts.added_tokens);
   for (const AddedToken& token : parts.added_tokens) parts.symbols.push_back(token.id);
   parts.model = numbered_pieces_model(
       model, vocabulary,
@@ -230,6 +263,9 @@ TokenizerParts read_parts(const fs::path& path, const FolderConfig& config) {
   }
   if (file.ends_with(".json")) {
     TokenizerParts parts = parse_tokenizer_json(read_file(path), path.string());
+    for (const auto* tokens : {&config.added_tokens, &config.named, &config.extra}) {
+      for (const AddedToken& token : *tokens) add_token(token, parts.model->vocabulary(), parts.added_tokens);
+    }
     if (parts.bert) parts.normalizer = bert_normalizer_of(config, *parts.bert);
     return parts;
   }
@@ -258,6 +294,7 @@ Tokenizer load_tokenizer(const fs::path& path) {
   const fs::path file = fs::is_directory(path) ? find_file(path) : path;
   const FolderConfig config = read_folder_config(file);
   TokenizerParts parts = read_parts(file, config);
+  parts.clean_up_spaces = parts.byte_pairs ? config.clean_up_byte_pairs : config.clean_up_spaces;
   if (!config.token_types) {
     for (auto* const template_parts : {&parts.post_processing.single, &parts.post_processing.pair}) {
       for (PostProcessing::Part& part : *template_parts) part.type_id = 0;

@@ -114,6 +114,7 @@ TokenizerParts parse_tokenizer_json(std::string_view json, const std::string& na
   TokenizerParts parts;
   const auto pre_tokenizer = root.find("pre_tokenizer");
   bool spell_bytes = true;
+  parts.byte_pairs = type_of(root["model"]) == "BPE";
   parts.model = read_model(root["model"], pre_tokenizer && ends_with_byte_level(*pre_tokenizer), spell_bytes);
   if (pre_tokenizer) parts.pre_tokenizer = read_pre_tokenizer(*pre_tokenizer, spell_bytes);
   if (const auto part = root.find("normalizer")) {

@@ -197,6 +197,21 @@ class Sequence : public Decoder {
 
 }  // namespace
 
+std::string without_extra_spaces(std::string text) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kRules{{{" .", "."},
+                                                                                         {" ?", "?"},
+                                                                                         {" !", "!"},
+                                                                                         {" ,", ","},
+                                                                                         {" ' ", "'"},
+                                                                                         {" n't", "n't"},
+                                                                                         {" 'm", "'m"},
+                                                                                         {" 's", "'s"},
+                                                                                         {" 've", "'ve"},
+                                                                                         {" 're", "'re"}}};
+  for (const auto& [from, to] : kRules) replace_all(text, from, to);
+  return text;
+}
+
 DecoderPtr wordpiece_decoder(std::string prefix, bool cleanup) {
   return std::make_unique<WordPieceDecoder>(std::move(prefix), cleanup);
 }

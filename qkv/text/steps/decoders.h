@@ -20,6 +20,9 @@ class Decoder {
 
 using DecoderPtr = std::unique_ptr<const Decoder>;
 
+// Removes the space before punctuation and contractions, as clean_up_tokenization() of transformers.
+std::string without_extra_spaces(std::string text);
+
 // Adds spaces before tokens that begin a word; cleanup removes those before punctuation and contractions.
 DecoderPtr wordpiece_decoder(std::string prefix, bool cleanup);
 DecoderPtr byte_level_decoder();

@@ -143,42 +143,62 @@ struct Match {
   std::unique_ptr<pcre2_match_data, FreeMatch> data;
 };
 
+struct FreeCode {
+  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+};
+using Code = std::unique_ptr<pcre2_code, FreeCode>;
+
+// `translated`: the expression in PCRE2's dialect.
+Code compiled(const std::string& translated, const std::string& expression, const std::string& name,
+              uint32_t flags) {
+  std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
+      pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
+  if (!context) throw std::bad_alloc();
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  int error = 0;
+  PCRE2_SIZE where = 0;
+  Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), flags, &error,
+                          &where, context.get()));
+  if (error == PCRE2_ERROR_HEAP_FAILED) throw std::bad_alloc();
+  if (!code) {
+    throw DataError(
+        concat(name, ": expected a regular expression, found ", expression, " (", message_of(error), ')'));
+  }
+  return code;
+}
+
+// Whether the text matches from `at` on; `found` is then the range.
+bool matches_from(const pcre2_code* code, std::string_view text, size_t at, const PCRE2_SIZE*& found,
+                  const std::string& expression, const std::string& name) {
+  // Only the whole match is needed, so one pair of positions serves all expressions.
+  auto& data = per_thread<Match>().data;
+  if (!data) data.reset(pcre2_match_data_create(1, nullptr));
+  if (!data) throw std::bad_alloc();
+  found = pcre2_get_ovector_pointer(data.get());
+  const int result = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
+                                 PCRE2_NO_UTF_CHECK, data.get(), nullptr);
+  if (result == PCRE2_ERROR_NOMATCH) return false;
+  if (result == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
+  if (result < 0)
+    throw DataError(
+        concat(name, ": the regular expression ", expression, " failed (", message_of(result), ')'));
+  return true;
+}
+
 class Regex : public Pattern {
  public:
-  Regex(const std::string& expression, const std::string& name) : expression_(expression), name_(name) {
-    const std::string translated = Translation(expression, name).run();
-    std::unique_ptr<pcre2_compile_context, void (*)(pcre2_compile_context*)> context(
-        pcre2_compile_context_create(nullptr), pcre2_compile_context_free);
-    if (!context) throw std::bad_alloc();
-    pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
-    int error = 0;
-    PCRE2_SIZE where = 0;
-    code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &where, context.get()));
-    if (error == PCRE2_ERROR_HEAP_FAILED) throw std::bad_alloc();
-    if (!code_) {
-      throw DataError(
-          concat(name, ": expected a regular expression, found ", expression, " (", message_of(error), ')'));
-    }
+  Regex(const std::string& expression, const std::string& name)
+      : expression_(expression),
+        name_(name),
+        code_(compiled(Translation(expression, name).run(), expression, name,
+                       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE)) {
     pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);  // without JIT, matching is slower
   }
 
   void find(std::string_view text, std::vector<Range>& matches) const override {
-    // Only the whole match is needed, so one pair of positions serves all expressions.
-    auto& data = per_thread<Match>().data;
-    if (!data) data.reset(pcre2_match_data_create(1, nullptr));
-    if (!data) throw std::bad_alloc();
-    const PCRE2_SIZE* const found = pcre2_get_ovector_pointer(data.get());
-    const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+    const PCRE2_SIZE* found = nullptr;
     for (size_t at = 0; at <= text.size();) {
-      const int result =
-          pcre2_match(code_.get(), subject, text.size(), at, PCRE2_NO_UTF_CHECK, data.get(), nullptr);
-      if (result == PCRE2_ERROR_NOMATCH) return;
-      if (result == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
-      if (result < 0) {
-        throw DataError(
-            concat(name_, ": the regular expression ", expression_, " failed (", message_of(result), ')'));
-      }
+      if (!matches_from(code_.get(), text, at, found, expression_, name_)) return;
       const bool empty = found[0] == found[1];
       // An empty match directly after another match does not count.
       if (!empty || matches.empty() || matches.back().end != found[1]) {
@@ -193,12 +213,8 @@ class Regex : public Pattern {
   }
 
  private:
-  struct FreeCode {
-    void operator()(pcre2_code* code) const { pcre2_code_free(code); }
-  };
-
   std::string expression_, name_;
-  std::unique_ptr<pcre2_code, FreeCode> code_;
+  Code code_;
 };
 
 }  // namespace
@@ -209,6 +225,13 @@ std::unique_ptr<const Pattern> literal_pattern(std::string text) {
 
 std::unique_ptr<const Pattern> regex_pattern(const std::string& expression, const std::string& name) {
   return std::make_unique<Regex>(expression, name);
+}
+
+bool matches_python(const std::string& expression, std::string_view text, const std::string& name) {
+  const Code code = compiled(concat("(?:", expression, ")"), expression, name,
+                             PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_ENDANCHORED);
+  const PCRE2_SIZE* found = nullptr;
+  return matches_from(code.get(), text, 0, found, expression, name);
 }
 
 }  // namespace qkv::text

@@ -25,6 +25,10 @@ std::unique_ptr<const Pattern> literal_pattern(std::string text);
 // that PCRE2 interprets differently; find() throws DataError if a match takes more than ten million steps.
 std::unique_ptr<const Pattern> regex_pattern(const std::string& expression, const std::string& name);
 
+// Whether the whole text matches a regular expression of Python's re module, read by PCRE2. Throws the errors
+// of regex_pattern().
+bool matches_python(const std::string& expression, std::string_view text, const std::string& name);
+
 // GPT-2's pattern (Radford et al. 2019): contractions, words, numbers and symbols, each with the preceding
 // space, and runs of white space.
 inline constexpr const char* kGpt2Pattern =

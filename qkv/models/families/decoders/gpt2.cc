@@ -79,9 +79,9 @@ ConfigWriter serialize(const LanguageModelConfig& config) {
   return writer;
 }
 
-WeightMap weight_map(const LanguageModelConfig& /*config*/) {
+WeightMap weight_map(const LanguageModelConfig& config) {
   constexpr Layout kTurned = Layout::transposed;
-  return {.rules = {{"embed_tokens", "transformer.wte"},
+  return {.rules = {{.ours = "embed_tokens", .theirs = "transformer.wte", .also = tied_head(config)},
                     {"embed_positions", "transformer.wpe"},
                     {"decoder.layers.#.self_attn_layer_norm", "transformer.h.#.ln_1"},
                     {"decoder.layers.#.self_attn.q_proj", "transformer.h.#.attn.c_attn", kTurned, 0, 3},

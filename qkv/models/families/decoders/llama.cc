@@ -30,10 +30,8 @@ ConfigWriter serialize(const LanguageModelConfig& config) {
   return writer;
 }
 
-WeightMap weight_map(const LanguageModelConfig& /*config*/) { return llama_weight_map(); }
-
 }  // namespace
 
-LanguageFamily llama_family() { return {"llama", parse, serialize, weight_map}; }
+LanguageFamily llama_family() { return {"llama", parse, serialize, llama_weight_map}; }
 
 }  // namespace qkv::models

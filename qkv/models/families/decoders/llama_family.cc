@@ -158,8 +158,8 @@ ConfigWriter serialize_llama_fields(const LanguageModelConfig& config, const cha
   return writer;
 }
 
-WeightMap llama_weight_map() {
-  return {.rules = {{"embed_tokens", "model.embed_tokens"},
+WeightMap llama_weight_map(const LanguageModelConfig& config) {
+  return {.rules = {{.ours = "embed_tokens", .theirs = "model.embed_tokens", .also = tied_head(config)},
                     {"decoder.layers.#.self_attn_layer_norm", "model.layers.#.input_layernorm"},
                     {"decoder.layers.#.self_attn.q_proj", "model.layers.#.self_attn.q_proj"},
                     {"decoder.layers.#.self_attn.k_proj", "model.layers.#.self_attn.k_proj"},

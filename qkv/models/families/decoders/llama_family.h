@@ -18,6 +18,6 @@ LanguageModelConfig parse_llama_fields(const ConfigReader& reader, const LlamaDe
 // The inverse, without biases and window. Throws UsageError naming the family for other blocks.
 ConfigWriter serialize_llama_fields(const LanguageModelConfig& config, const char* family,
                                     const char* architecture);
-WeightMap llama_weight_map();
+WeightMap llama_weight_map(const LanguageModelConfig& config);
 
 }  // namespace qkv::models

@@ -43,10 +43,8 @@ ConfigWriter serialize(const LanguageModelConfig& config) {
   return writer;
 }
 
-WeightMap weight_map(const LanguageModelConfig& /*config*/) { return llama_weight_map(); }
-
 }  // namespace
 
-LanguageFamily mistral_family() { return {"mistral", parse, serialize, weight_map}; }
+LanguageFamily mistral_family() { return {"mistral", parse, serialize, llama_weight_map}; }
 
 }  // namespace qkv::models

@@ -53,16 +53,11 @@ TransformerConfig parse(const ConfigReader& reader) {
   reader.require_boolean("normalize_embedding", false);
   reader.require_boolean("add_final_layer_norm", false);
   reader.require_boolean("static_position_embeddings", true);
+  reader.require_boolean("force_bos_token_to_be_generated", false);
   // Training settings, and repetitions of other fields.
-  constexpr std::array<std::string_view, 9> kIrrelevant{"force_bos_token_to_be_generated",
-                                                        "encoder_layerdrop",
-                                                        "decoder_layerdrop",
-                                                        "init_std",
-                                                        "classif_dropout",
-                                                        "classifier_dropout",
-                                                        "extra_pos_embeddings",
-                                                        "add_bias_logits",
-                                                        "num_hidden_layers"};
+  constexpr std::array<std::string_view, 8> kIrrelevant{
+      "encoder_layerdrop",  "decoder_layerdrop",    "init_std",        "classif_dropout",
+      "classifier_dropout", "extra_pos_embeddings", "add_bias_logits", "num_hidden_layers"};
   reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }
@@ -106,6 +101,9 @@ WeightMap weight_map(const TransformerConfig& config) {
     map.rules.push_back({.ours = "model.shared",
                          .theirs = "model.shared",
                          .also = {"model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"}});
+  } else if (config.tying == Tying::two_way) {
+    map.rules.push_back(
+        {.ours = "model.decoder.embed_tokens", .theirs = "model.decoder.embed_tokens", .also = {"lm_head"}});
   }
   return map;
 }

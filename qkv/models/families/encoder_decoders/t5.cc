@@ -190,14 +190,18 @@ void add_stack(WeightMap& map, const std::string& ours, const std::string& stack
 WeightMap pair_weight_map(const TransformerConfig& config) {
   const std::string source = "encoder.embed_tokens", target = "decoder.embed_tokens";
   WeightMap map{.rules = {{.ours = "model.shared", .theirs = "shared", .also = {source, target}},
-                          {.ours = "lm_head", .theirs = "lm_head", .also = {"shared", target}}}};
+                          {.ours = "lm_head", .theirs = "lm_head", .otherwise = {"shared", target}}}};
+  if (config.tying == Tying::three_way) map.rules.front().also.emplace_back("lm_head");
   add_stack(map, "model.encoder.", "encoder", config.gated);
   add_stack(map, "model.decoder.", "decoder", config.gated);
   return map;
 }
 
 WeightMap encoder_weight_map(const TextEncoderConfig& config) {
-  WeightMap map{.rules = {{.ours = "embed_tokens", .theirs = "shared", .also = {"encoder.embed_tokens"}}}};
+  WeightMap map{.rules = {{.ours = "embed_tokens",
+                           .theirs = "shared",
+                           .also = {"encoder.embed_tokens"},
+                           .otherwise = {"decoder.embed_tokens"}}}};
   add_stack(map, "encoder.", "encoder", config.encoder.layer.gated);
   return map;
 }

@@ -31,12 +31,15 @@ ConfigWriter serialize(const TextEncoderConfig& config) {
   return serialize_bert_fields(config, "bert", kArchitectures, /*first_row=*/0);
 }
 
-WeightMap weight_map(const TextEncoderConfig& /*config*/) {
-  WeightMap map = bert_weight_map("bert");
+WeightMap weight_map(const TextEncoderConfig& config) {
+  const std::vector<std::string> tied = config.masked_language
+                                            ? std::vector<std::string>{"cls.predictions.decoder"}
+                                            : std::vector<std::string>();
+  WeightMap map = bert_weight_map("bert", tied);
   map.rules.insert(map.rules.end(), {{"pooler", "bert.pooler.dense"},
                                      {"masked_language.dense", "cls.predictions.transform.dense"},
                                      {"masked_language.layer_norm", "cls.predictions.transform.LayerNorm"},
-                                     {"masked_language", "cls.predictions"},
+                                     {.ours = "masked_language", .theirs = "cls.predictions", .also = tied},
                                      {"next_sentence", "cls.seq_relationship"},
                                      {"classifier", "classifier"}});
   return map;

@@ -155,9 +155,9 @@ void require_bert_blocks(const TextEncoderConfig& config, const char* family, in
   }
 }
 
-WeightMap bert_weight_map(const std::string& model) {
+WeightMap bert_weight_map(const std::string& model, const std::vector<std::string>& head) {
   const std::string embeddings = model + ".embeddings.", layer = model + ".encoder.layer.#.";
-  return {.rules = {{"embed_tokens", embeddings + "word_embeddings"},
+  return {.rules = {{.ours = "embed_tokens", .theirs = embeddings + "word_embeddings", .also = head},
                     {"embed_positions", embeddings + "position_embeddings"},
                     {"embed_types", embeddings + "token_type_embeddings"},
                     {"embed_layer_norm", embeddings + "LayerNorm"},

@@ -65,6 +65,6 @@ void require_bert_blocks(const TextEncoderConfig& config, const char* family, in
 
 // The tensor names of embeddings and blocks in BERT's files, which RoBERTa shares: `model` is "bert" or
 // "roberta".
-WeightMap bert_weight_map(const std::string& model);
+WeightMap bert_weight_map(const std::string& model, const std::vector<std::string>& head);
 
 }  // namespace qkv::models

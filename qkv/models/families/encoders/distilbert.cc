@@ -61,9 +61,11 @@ ConfigWriter serialize(const TextEncoderConfig& config) {
   return writer;
 }
 
-WeightMap weight_map(const TextEncoderConfig& /*config*/) {
+WeightMap weight_map(const TextEncoderConfig& config) {
+  const std::vector<std::string> tied =
+      config.masked_language ? std::vector<std::string>{"vocab_projector"} : std::vector<std::string>();
   return {
-      .rules = {{"embed_tokens", "distilbert.embeddings.word_embeddings"},
+      .rules = {{.ours = "embed_tokens", .theirs = "distilbert.embeddings.word_embeddings", .also = tied},
                 {"embed_positions", "distilbert.embeddings.position_embeddings"},
                 {"embed_layer_norm", "distilbert.embeddings.LayerNorm"},
                 {"encoder.layers.#.self_attn.q_proj", "distilbert.transformer.layer.#.attention.q_lin"},

@@ -37,11 +37,13 @@ ConfigWriter serialize(const TextEncoderConfig& config) {
 WeightMap weight_map(const TextEncoderConfig& config) {
   // The text classifier has two layers, the first of which is BERT's pooler.
   const bool of_texts = config.labelled == ClassificationTarget::texts;
-  WeightMap map = bert_weight_map("roberta");
+  const std::vector<std::string> tied =
+      config.masked_language ? std::vector<std::string>{"lm_head.decoder"} : std::vector<std::string>();
+  WeightMap map = bert_weight_map("roberta", tied);
   map.rules.insert(map.rules.end(), {{"pooler", of_texts ? "classifier.dense" : "roberta.pooler.dense"},
                                      {"masked_language.dense", "lm_head.dense"},
                                      {"masked_language.layer_norm", "lm_head.layer_norm"},
-                                     {"masked_language", "lm_head"},
+                                     {.ours = "masked_language", .theirs = "lm_head", .also = tied},
                                      {"classifier", of_texts ? "classifier.out_proj" : "classifier"}});
   return map;
 }

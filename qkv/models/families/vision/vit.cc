@@ -58,7 +58,8 @@ ImageEncoderConfig parse(const ConfigReader& reader, const Words& words) {
   reader.require_boolean("qkv_bias", true);
   reader.require_boolean("is_encoder_decoder", false);
   reader.require_integer("pooler_output_size", config.encoder.layer.d_model);
-  constexpr std::array<std::string_view, 1> kIrrelevant{"encoder_stride"};  // of a masked-patch head
+  // Of a masked-patch head, and of models with tokens.
+  constexpr std::array<std::string_view, 2> kIrrelevant{"encoder_stride", "tie_word_embeddings"};
   reader.reject_unknown_model_fields(kIrrelevant);
   return config;
 }

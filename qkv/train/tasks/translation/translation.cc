@@ -62,6 +62,11 @@ text::TranslationTokenizer tokenizer_of(const StartFolder& start, const models::
   text::TranslationTokenizer tokenizer = text::TranslationTokenizer::load(
       start.files_at(), {.source = config.source_vocabulary, .target = config.target_vocabulary});
   for (const text::Side side : {text::Side::source, text::Side::target}) {
+    const int64_t most = side == text::Side::source ? config.source_vocabulary : config.target_vocabulary;
+    if (tokenizer.size(side) > most) {
+      throw DataError(concat(start.from().string(), ": expected a tokenizer of at most the model's ", most,
+                             " tokens, found ", tokenizer.size(side)));
+    }
     if (tokenizer.eos_id(side) == config.eos_id) continue;
     throw DataError(concat(start.from().string(), ": expected a tokenizer that ends texts with the model's ",
                            "eos_token_id, ", config.eos_id, ", found ", tokenizer.eos_id(side)));
