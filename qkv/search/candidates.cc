@@ -67,9 +67,8 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
   constrain(scores, looks_back(options) ? hypotheses.history(row) : std::vector<int32_t>(), options);
   const int64_t new_tokens = hypotheses.length() - std::ssize(hypotheses.request().prefix);
   if (new_tokens < options.min_new_tokens) {
-    for (size_t id = 0; id < scores.size(); ++id) {
-      if (hypotheses.ends(static_cast<int32_t>(id))) scores[id] = kImpossible;
-    }
+    forbid(scores, hypotheses.eos());
+    for (const int32_t id : options.stop) forbid(scores, id);
   }
 
   std::vector<Candidate> candidates;

@@ -1,20 +1,17 @@
 #include "qkv/search/constraints.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <vector>
 
 namespace qkv::search {
 namespace {
 
-void forbid(std::span<float> scores, int32_t id) {
-  if (id >= 0 && id < std::ssize(scores)) scores[static_cast<size_t>(id)] = kImpossible;
-}
-
 // A repeated token is penalised once, however often it occurs (Keskar et al. 2019, section 4.1).
 void penalize_repetition(std::span<float> scores, std::span<const int32_t> history, float penalty) {
-  const std::unordered_set<int32_t> seen(history.begin(), history.end());
-  for (const int32_t id : seen) {
-    if (id < 0 || id >= std::ssize(scores)) continue;
+  std::vector<bool> seen(scores.size());
+  for (const int32_t id : history) {
+    if (id < 0 || id >= std::ssize(scores) || seen[static_cast<size_t>(id)]) continue;
+    seen[static_cast<size_t>(id)] = true;
     float& score = scores[static_cast<size_t>(id)];
     score = score < 0 ? score * penalty : score / penalty;
   }
@@ -25,6 +22,10 @@ bool ends_with(std::span<const int32_t> history, std::span<const int32_t> tokens
 }
 
 }  // namespace
+
+void forbid(std::span<float> scores, int32_t id) {
+  if (id >= 0 && id < std::ssize(scores)) scores[static_cast<size_t>(id)] = kImpossible;
+}
 
 void constrain(std::span<float> scores, std::span<const int32_t> history, const SearchOptions& options) {
   if (options.repetition_penalty != 1) penalize_repetition(scores, history, options.repetition_penalty);

@@ -13,6 +13,9 @@ namespace qkv::search {
 // Forbidden tokens get -infinity. history: the start token and all tokens after it.
 void constrain(std::span<float> scores, std::span<const int32_t> history, const SearchOptions& options);
 
+// Forbids one token; an id outside the vocabulary is ignored.
+void forbid(std::span<float> scores, int32_t id);
+
 // Whether constrain() reads the history.
 bool looks_back(const SearchOptions& options);
 

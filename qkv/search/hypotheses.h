@@ -65,6 +65,7 @@ class Hypotheses {
   // Appends the tokens of a row, in order.
   virtual void append_tokens(int32_t row, std::vector<int32_t>& tokens) const;
   bool ends(int32_t id) const;
+  int32_t eos() const { return special_.eos; }
 
   // The maximum number of candidates of a row that advance() uses.
   virtual size_t wanted() const = 0;
