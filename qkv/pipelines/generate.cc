@@ -3,6 +3,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/nbest.h"
 #include "qkv/pipelines/pieces.h"
 #include "qkv/pipelines/run_engine.h"
 #include "qkv/search/language_step_model.h"
@@ -70,6 +71,8 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   if (request.done()) return request;
   request.decode.source = prompt.ids.empty() ? prompt_ids(*model_, prompt.text) : prompt.ids;
   request.decode.options = options.search;
+  request.nbest = options.search.nbest;
+  request.decode.options.nbest = with_spare_hypotheses(options.search);
   request.decode.key = prompt.key;
   const int64_t tokens = std::ssize(request.decode.source);
   request.generated.prompt_tokens = tokens;
@@ -108,6 +111,8 @@ Generated TextGenerator::finish(GenerationRequest request, search::Decoded decod
       if (!hypothesis.token_log_probabilities.empty()) hypothesis.token_log_probabilities.pop_back();
     }
     std::string text = continuation(model_->tokenizer, request.decode.source, hypothesis.ids);
+    if (!is_new_text(result.completions, text)) continue;
+    if (std::ssize(result.completions) == request.nbest) break;
     result.completions.push_back({std::move(text), std::move(hypothesis)});
   }
   return result;
