@@ -13,7 +13,7 @@ set(QKV_PRIVATE_HEADERS
   "/base/(hash|per_thread|processors|string_index|thread)\\.h$"
   "/data/(batches_by_length|exif|image_limits|jpeg|png|shuffle|labels/json_lines)\\.h$" "/data/images/(binary_file|class_folders|planes)\\.h$"
   "/search/(alternatives|beam|candidates|constraints|engine/sequence|hypotheses|samples|sampling|step_scores)\\.h$"
-  "/pipelines/proof/(files|numbers)\\.h$" "/pipelines/(checks|pieces|row_results|run_engine|sentence_transformer)\\.h$"
+  "/pipelines/proof/(files|numbers)\\.h$" "/pipelines/(checks|nbest|pieces|row_results|run_engine|sentence_transformer)\\.h$"
   "/train/(svg_axis|table3/reproduction_folder)\\.h$" "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
   "/io/crc32c\\.h$" "/ops/(general/contiguous|linear_product|require)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
   "/models/families/"

@@ -90,14 +90,19 @@ Cost operator*(int64_t count, const Cost& layer) {
   return product;
 }
 
-int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal) {
+int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal, int64_t window) {
   const Count queries = size("query_length", query_length), keys = size("key_length", key_length);
+  if (window < 0 || (window > 0 && !causal)) {
+    throw UsageError(concat("window: expected 0, or a number of keys with causal attention, found ", window,
+                            causal ? "" : " without"));
+  }
   if (!causal) return (queries * keys).value();
-  // Query i may attend to i + 1 + keys - queries keys, if positive.
+  // Query i may attend to i + 1 + keys - queries keys, if positive, but to at most the window.
   const int64_t rows = std::min(query_length, key_length);  // queries that may attend to a key
-  const Count first = key_length - rows + 1;
-  // An arithmetic series of `rows` terms from `first` to key_length; its doubled sum is even.
-  return (Count(rows) * (first + keys)).value() / 2;
+  const int64_t first = key_length - rows + 1, most = window > 0 ? std::min(window, key_length) : key_length;
+  // An arithmetic series of `growing` terms from `first` to `most`, whose doubled sum is even; then `most`.
+  const int64_t growing = std::max<int64_t>(0, most - first + 1);
+  return (Count(growing) * (Count(first) + most)).value() / 2 + (Count(rows - growing) * most).value();
 }
 
 Cost linear_cost(const LinearCostOptions& options) {
@@ -118,10 +123,16 @@ std::vector<PartCost> attention_parts(const AttentionCostOptions& options) {
                             ", or d_k and d_v, found ", options.heads, " heads"));
   }
   const auto per_head = [&](int64_t given) { return given ? given : options.d_model / options.heads; };
+  const int64_t key_heads = options.key_heads ? options.key_heads : options.heads;
+  if (key_heads < 1 || options.heads % key_heads != 0) {
+    throw UsageError(
+        concat("key_heads: expected a divisor of the ", options.heads, " heads, found ", key_heads));
+  }
   const Count heads = options.heads, batch = size("batch", options.batch);
   const Count d_k = size("d_k", per_head(options.d_k)), d_v = size("d_v", per_head(options.d_v));
   const int64_t key_length = options.key_length ? options.key_length : options.query_length;
-  const Count pairs = batch * heads * attended_pairs(options.query_length, key_length, options.causal);
+  const Count pairs =
+      batch * heads * attended_pairs(options.query_length, key_length, options.causal, options.window);
   const Count queries = batch * size("query_length", options.query_length);
   const Count keys = batch * size("key_length", key_length);
 
@@ -135,8 +146,8 @@ std::vector<PartCost> attention_parts(const AttentionCostOptions& options) {
   const int64_t operations = kSoftmaxOperations + (options.by_distance ? 1 : 0);
   std::vector<PartCost> parts{
       {"q_proj", projection(options.d_model, heads * d_k, queries)},
-      {"k_proj", projection(options.d_model, heads * d_k, keys)},
-      {"v_proj", projection(options.d_model, heads * d_v, keys)},
+      {"k_proj", projection(options.d_model, Count(key_heads) * d_k, keys)},
+      {"v_proj", projection(options.d_model, Count(key_heads) * d_v, keys)},
       {"scores", cost_of(0, pairs * d_k, pairs * operations, queries * heads)},
       {"weighted_sum", cost_of(0, pairs * d_v, 0, queries * heads * d_v)},
   };

@@ -47,11 +47,13 @@ Cost operator*(int64_t count, const Cost& layer);
 struct AttentionCostOptions {
   int64_t d_model = 512;
   int64_t heads = 8;
+  int64_t key_heads = 0;     // of keys and values, a divisor of heads; 0: heads
   int64_t d_k = 0, d_v = 0;  // per head; 0: d_model / heads, which must then be an integer
   int64_t batch = 1;
   int64_t query_length = 1;
   int64_t key_length = 0;  // 0: self-attention, query_length
   bool causal = false;     // counts only allowed pairs, aligned to the last key
+  int64_t window = 0;      // of causal attention, in keys; 0: all
   bool bias = true;
   bool output_projection = true;
   bool by_distance = false;  // relative positions or ALiBi: one more addition per score
@@ -69,8 +71,8 @@ Cost total(const std::vector<PartCost>& parts);
 // with output_projection, "out_proj" (W^O).
 std::vector<PartCost> attention_parts(const AttentionCostOptions& options);
 
-// Number of (query, key) pairs that may attend, in one sequence.
-int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal);
+// Number of (query, key) pairs that may attend, in one sequence. window: of causal attention; 0: all keys.
+int64_t attended_pairs(int64_t query_length, int64_t key_length, bool causal, int64_t window = 0);
 
 struct FeedForwardCostOptions {
   int64_t d_model = 512, d_ff = 2048;

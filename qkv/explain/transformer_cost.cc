@@ -14,11 +14,13 @@ Cost self_attention(const nn::StackOptions& stack, int64_t batch, int64_t length
   const nn::LayerOptions& layer = stack.layer;
   const Cost one = attention_cost({.d_model = layer.d_model,
                                    .heads = layer.heads,
+                                   .key_heads = layer.key_heads,
                                    .d_k = layer.d_k,
                                    .d_v = layer.d_v,
                                    .batch = batch,
                                    .query_length = length,
                                    .causal = causal,
+                                   .window = causal ? layer.window : 0,
                                    .bias = layer.attention_bias,
                                    .by_distance = by_distance(layer)});
   const bool relative = layer.positions.kind == nn::PositionKind::relative;
@@ -28,6 +30,7 @@ Cost self_attention(const nn::StackOptions& stack, int64_t batch, int64_t length
 Cost cross_attention(const nn::LayerOptions& layer, const Workload& workload) {
   return attention_cost({.d_model = layer.d_model,
                          .heads = layer.heads,
+                         .key_heads = layer.key_heads,
                          .d_k = layer.d_k,
                          .d_v = layer.d_v,
                          .batch = workload.batch,

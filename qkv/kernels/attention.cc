@@ -59,23 +59,30 @@ const Backend& backend_for(const char* name, const AttentionTensors& a, const Ot
                     others...);
 }
 
-// Number of (query, key) pairs that causality allows, over all heads.
+// Number of pairs of query i and key j with j < i + first.
+int64_t pairs_below(int64_t queries, int64_t keys, int64_t first) {
+  // Queries that see a key, and those among them that do not see all.
+  const int64_t blind = std::clamp<int64_t>(-first, 0, queries);
+  const int64_t partial = std::clamp<int64_t>(keys - first, 0, queries) - blind;
+  if (partial <= 0) return (queries - blind) * keys;
+  const int64_t begin = blind + first;
+  return partial * begin + partial * (partial - 1) / 2 + (queries - blind - partial) * keys;
+}
+
+// Number of (query, key) pairs that causality and the window allow, over all heads.
 uint64_t attention_pairs(const AttentionShape& shape) {
   int64_t pairs = 0;
   for (int64_t s = 0; s < shape.sequences; ++s) {
     const int64_t queries = shape.query_offsets[s + 1] - shape.query_offsets[s];
     const int64_t keys = shape.key_offsets[s + 1] - shape.key_offsets[s];
-    if (shape.causal && shape.alignment == Alignment::first_key) {
-      // The first query sees one key, each later one a key more.
-      const int64_t growing = std::min(queries, keys);
-      pairs += growing * (growing + 1) / 2 + (queries - growing) * keys;
-    } else if (shape.causal) {
-      // The last query sees all keys, each earlier one a key less.
-      const int64_t seeing = std::min(queries, keys);
-      pairs += seeing * keys - seeing * (seeing - 1) / 2;
-    } else {
+    if (!shape.causal) {
       pairs += queries * keys;
+      continue;
     }
+    // Query i is at the place of key i + shift. The keys up to it, without those that the window excludes.
+    const int64_t shift = shape.alignment == Alignment::last_key ? keys - queries : 0;
+    pairs += pairs_below(queries, keys, shift + 1);
+    if (shape.window > 0) pairs -= pairs_below(queries, keys, shift + 1 - shape.window);
   }
   return static_cast<uint64_t>(pairs * shape.heads);
 }
@@ -117,11 +124,13 @@ void attention_forward(const AttentionTensors& a, AttentionResultTensors r) {
 void attention_backward(const AttentionTensors& a, const Tensor& output, const Tensor& log_sum_exp,
                         const Tensor& grad_output, AttentionGradientTensors gradients) {
   const AttentionShape shape = shape_of(a);
+  auto &dq = gradients.query, &dk = gradients.key, &dv = gradients.value;
+  const auto wanted = [](const GradientSlot& slot) { return static_cast<int64_t>(slot.tensor.defined()); };
   // dV, dP, dQ and dK; recomputed scores do not count.
-  count_macs(attention_pairs(shape) * static_cast<uint64_t>(2 * (shape.d_k + shape.d_v)));
+  count_macs(attention_pairs(shape) *
+             static_cast<uint64_t>((wanted(dq) + wanted(dk)) * shape.d_k + (1 + wanted(dv)) * shape.d_v));
   // Each input is read and its gradient written; the output's gradient is read.
   count_elements(2 * (query_elements(shape) + key_elements(shape)));
-  auto &dq = gradients.query, &dk = gradients.key, &dv = gradients.value;
   backend_for("attention_backward", a, output, log_sum_exp, grad_output, dq.tensor, dk.tensor, dv.tensor,
               gradients.bias, gradients.relative_bias)
       .attention_backward(shape, input_of(a), address(output), output.row_stride(), address(log_sum_exp),

@@ -41,7 +41,8 @@ struct AttentionResultTensors {
 
 void attention_forward(const AttentionTensors& arguments, AttentionResultTensors results);
 
-// Gradients of the inputs, [tokens, heads * d] each. If defined, bias and relative_bias are accumulated.
+// Gradients of the inputs, [tokens, heads * d] each; undefined ones are not computed. bias and relative_bias
+// are accumulated.
 struct AttentionGradientTensors {
   GradientSlot query = {}, key = {}, value = {};
   Tensor bias = {}, relative_bias = {};

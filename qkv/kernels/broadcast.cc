@@ -68,6 +68,7 @@ void transpose(const Tensor& x, Tensor& y, Accumulate accumulate) {
 }
 
 void sum_to(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
+  if (y.numel() == 0) return;
   const Backend& on = backend_of("sum", x, y);
   Extents from = extents_of(x);
   const Extents to = extents_of(y);

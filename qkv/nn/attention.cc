@@ -80,8 +80,9 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
           concat("attention: ", name, ": expected a size from 0 to ", kMaxSize, ", found ", size));
     }
   }
-  if (!(options.softcap >= 0))
-    throw UsageError(concat("attention: softcap: expected 0 (none) or more, found ", options.softcap));
+  if (!(options.softcap >= 0) || std::isinf(options.softcap))
+    throw UsageError(
+        concat("attention: softcap: expected 0 (none) or a positive number, found ", options.softcap));
   if ((options.d_k == 0 || options.d_v == 0) && options.d_model % options.heads != 0) {
     throw UsageError(concat("attention: ", options.heads, " heads do not divide d_model ", options.d_model,
                             "; give d_k and d_v"));
@@ -141,7 +142,7 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
   if (options_.positions.kind == PositionKind::rotary) {
     const Tensor places = positions();
     const auto numbers = places.values<int32_t>();
-    const int64_t count = numbers.empty() ? 0 : *std::ranges::max_element(numbers) + 1;
+    const int64_t count = numbers.empty() ? 0 : int64_t{*std::ranges::max_element(numbers)} + 1;
     qk = rotary(qkv.columns(0, queries + keys), options_.heads + options_.key_heads,
                 rotary_table(options_.positions, options_.d_k, count), places);
   }

@@ -12,6 +12,8 @@ namespace qkv::nn {
 namespace {
 
 constexpr int64_t kBlockPositions = 16;
+// The most positions of a block of a cache with a window, whose blocks are freed from the oldest on.
+constexpr int64_t kWindowBlock = 64;
 
 int64_t whole_blocks(int64_t positions) {
   return (positions + kBlockPositions - 1) / kBlockPositions * kBlockPositions;
@@ -61,6 +63,23 @@ void append_moved(std::vector<T>& all, std::vector<T>& others) {
 
 }  // namespace
 
+int64_t cached_positions(const CacheUse& use, int64_t window, Device device) {
+  int64_t all = 0, overflow = 0;
+  if (use.prompt < 0 || use.chunk < 0 || use.rows < 0 || use.steps < 0 || window < 0 ||
+      __builtin_mul_overflow(use.rows, use.steps, &all) || __builtin_add_overflow(all, use.prompt, &all)) {
+    throw UsageError(concat("cache: expected fewer than 2^63 positions, found a prompt of ", use.prompt,
+                            ", read ", use.chunk, " at a time, and ", use.rows, " rows of ", use.steps,
+                            " with a window of ", window));
+  }
+  if (window == 0 || window >= all) return all;
+  // forget() leaves a row at most window - 1 positions and an incomplete group of older ones. A block stays
+  // as long as one of its positions does, and the last block has unused ones.
+  const int64_t kept = window + kernels::attention_key_group(device);
+  const int64_t chunk = use.chunk == 0 ? use.prompt : std::min(use.chunk, use.prompt);
+  if (__builtin_mul_overflow(use.rows, kept, &overflow)) return all;
+  return std::min(all, std::max(kept + chunk, use.rows * kept) + 2 * kWindowBlock);
+}
+
 int64_t block_bytes(int64_t positions, int64_t width, DType dtype) {
   constexpr int64_t kMost = int64_t{1} << 60;
   if (positions < 0 || width < 0 || positions > kMost / std::max<int64_t>(1, width) / 64) {
@@ -109,7 +128,7 @@ Tensor KeyValueCache::lengths() const {
 // The address of a new position; `needed`: new positions left in this call, including this one.
 void* KeyValueCache::take_position(Sequence& sequence, int64_t position, int64_t needed) {
   if (sequence.free == 0) {
-    sequence.free = whole_blocks(needed);
+    sequence.free = whole_blocks(options_.window > 0 ? std::min(needed, kWindowBlock) : needed);
     sequence.blocks.push_back(
         {Tensor::empty({sequence.free, key_width_ + value_width_}, options_.dtype, device_), position});
   }

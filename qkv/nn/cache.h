@@ -96,6 +96,15 @@ class KeyValueCache {
   Device device_ = Device::cpu;
 };
 
+// A sequence in a KeyValueCache: one row reads `prompt` positions, at most `chunk` of them at a time (0: all
+// at once), then each of up to `rows` rows appends `steps` positions, one at a time.
+struct CacheUse {
+  int64_t prompt = 0, chunk = 0;
+  int64_t rows = 1, steps = 0;
+};
+// Upper bound of the positions in the blocks of that sequence, over its rows, where forget() follows each
+// attention. Throws UsageError for negative numbers and overflow.
+int64_t cached_positions(const CacheUse& use, int64_t window, Device device);
 // Upper bound of a KeyValueCache's bytes in blocks for a sequence with this total number of positions over
 // its rows.
 int64_t block_bytes(int64_t positions, int64_t width, DType dtype);

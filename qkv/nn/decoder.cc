@@ -100,11 +100,13 @@ void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_
   hypothesis_offsets = Offsets(std::move(offsets));
 }
 
-int64_t cache_bytes(const LayerOptions& layer, int64_t positions, int64_t memory_tokens, DType dtype) {
+int64_t cache_bytes(const LayerOptions& layer, const CacheUse& use, int64_t memory_tokens, DType dtype,
+                    Device device) {
   const auto width = [](const MultiheadAttentionOptions& own) {
     const MultiheadAttentionOptions filled = completed(own);
     return filled.key_heads * (filled.d_k + filled.d_v);
   };
+  const int64_t positions = cached_positions(use, layer.window, device);
   int64_t bytes = block_bytes(positions, width(layer.self_attention()), dtype);
   if (!layer.reads_memory) return bytes;
   block_bytes(memory_tokens, width(layer.cross_attention()), dtype);  // throws where the product overflows
@@ -215,12 +217,17 @@ DecoderMasks Decoder::with_relative_bias(DecoderMasks masks, int64_t n) const {
 Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Memory& memory,
                              ForwardContext& context, const DecoderMasks& masks) const {
   const DecoderLayerRun run{.masks = with_relative_bias(masks, offsets.max_length())};
+  const AttentionMask& self = run.masks.self;
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = run_layer(context, [&layer = layers_[i], rows, offsets, memory, run](ForwardContext& own) {
-      return layer(rows, offsets, memory, own, run);
-    });
+    const DecoderLayer& layer = layers_[i];
+    rows = run_layer(context, layer,
+                     {rows, memory.values, self.bias, self.relative_bias, run.masks.memory.bias,
+                      run.masks.memory.relative_bias},
+                     [&layer, rows, offsets, memory, run](ForwardContext& own) {
+                       return layer(rows, offsets, memory, own, run);
+                     });
   }
   return layer_norm_ ? (*layer_norm_)(rows) : rows;
 }

@@ -50,9 +50,11 @@ Variable Encoder::operator()(const Variable& x, const Offsets& offsets, ForwardC
   Variable rows = x;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = run_layer(context, [&layer = layers_[i], rows, offsets, own_mask](ForwardContext& own) {
-      return layer(rows, offsets, own_mask, own);
-    });
+    const EncoderLayer& layer = layers_[i];
+    rows = run_layer(context, layer, {rows, own_mask.bias, own_mask.relative_bias},
+                     [&layer, rows, offsets, own_mask](ForwardContext& own) {
+                       return layer(rows, offsets, own_mask, own);
+                     });
   }
   return layer_norm_ ? (*layer_norm_)(rows) : rows;
 }

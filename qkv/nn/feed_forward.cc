@@ -22,15 +22,15 @@ Variable FeedForward::operator()(const Variable& x, ForwardContext& context) con
     const int64_t d_ff = inner.value().cols() / 2;
     return fc2_.of([gate = inner.columns(0, d_ff), up = inner.columns(d_ff, d_ff), activation = activation_,
                     dropout] { return gated(gate, up, activation, dropout); },
-                   context);
+                   {inner}, context);
   }
   // The gradient of relu follows from its result, which the second product needs too. That of other
   // activations follows from their input, from which the result is computed again.
   if (!context.training || activation_ == Activation::relu)
     return fc2_(fc1_(x, activation_, dropout, context), context);
-  return fc2_.of([inner = fc1_(x, context), activation = activation_,
-                  dropout] { return activate(inner, activation, dropout); },
-                 context);
+  const Variable inner = fc1_(x, context);
+  return fc2_.of([inner, activation = activation_, dropout] { return activate(inner, activation, dropout); },
+                 {inner}, context);
 }
 
 void FeedForward::visit(const ParameterVisitor& visitor) const {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
@@ -31,9 +32,10 @@ class Linear {
                       const ForwardContext& context) const {
     return linear_activate(x, weights_, activation, dropout, context.weight_layout());
   }
-  // Of an input that is computed again in the backward pass (ops/linear_of.h).
-  Variable of(std::function<Variable()> input, const ForwardContext& context) const {
-    return linear_of(std::move(input), weights_, context.weight_layout());
+  // Of an input that is computed again, from `reads`, in the backward pass (ops/linear_of.h).
+  Variable of(std::function<Variable()> input, const std::vector<Variable>& reads,
+              const ForwardContext& context) const {
+    return linear_of(std::move(input), reads, weights_, context.weight_layout());
   }
   // Inference.
   Variable operator()(const Variable& x) const { return linear(x, weights_); }

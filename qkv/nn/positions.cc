@@ -88,7 +88,7 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
   const std::lock_guard lock(mutex);
   RotaryTable& table = (*tables)[{options.rotary_base, options.rotary_scaling, d}];
   const int64_t half = d / 2, places = table.cosines.defined() ? table.cosines.rows() : 0;
-  if (places >= count) return table;
+  if (table.cosines.defined() && places >= count) return table;
   const int64_t longer = std::max(count, std::max<int64_t>(256, 2 * places));
   table = {Tensor::empty({longer, half}), Tensor::empty({longer, half})};
   const double magnitude = scaling.magnitude;

@@ -1,27 +1,39 @@
 #pragma once
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "qkv/nn/forward_context.h"
+#include "qkv/nn/parameter.h"
 #include "qkv/ops/recompute.h"
 
 namespace qkv::nn {
 
-// layer(context), recomputing intermediate results in the backward pass if the context says so. `layer` is
-// copied and must own its inputs.
-template <class Layer>
-Variable run_layer(ForwardContext& context, const Layer& layer) {
-  if (!context.recompute || !Tape::records()) return layer(context);
+// run(context), which applies `layer` to `inputs`, recomputing intermediate results in the backward pass if
+// the context says so. `run` is copied and must own its inputs.
+template <class Layer, class Run>
+Variable run_layer(ForwardContext& context, const Layer& layer, const std::vector<Variable>& inputs,
+                   const Run& run) {
+  if (!context.recompute || !Tape::records()) return run(context);
   ForwardContext again = context;  // same dropout sites
   again.observer = {};
   Tensor value;
   {
     const Tape::Pause pause;
-    value = layer(context).value();
+    value = run(context).value();
   }
-  return recomputed(std::move(value), [layer, again] {
+  std::vector<Tape::Input> reads(inputs.begin(), inputs.end());
+  layer.visit([&](const std::string&, const Parameter& parameter) {
+    reads.emplace_back(parameter.variable);
+    if (const LowRank* update = parameter.weight().low_rank()) {
+      reads.emplace_back(update->a);
+      reads.emplace_back(update->b);
+    }
+  });
+  return recomputed(std::move(value), std::move(reads), [run, again] {
     ForwardContext own = again;
-    return layer(own);
+    return run(own);
   });
 }
 

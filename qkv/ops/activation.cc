@@ -13,7 +13,7 @@ Variable activate(const Variable& x, Activation activation, const Dropout& dropo
   Tensor y = empty_like(x.value());
   kernels::activate(activation, x.value(), dropout, y);
   if (!Tape::records({x})) return y;
-  return Tape::record("activate", y, [=](const Tensor& dy) {
+  return Tape::record("activate", y, {x}, [=](const Tensor& dy) {
     kernels::activate_backward(activation, x.value(), dy, dropout, x.gradient_slot());
   });
 }

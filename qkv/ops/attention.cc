@@ -130,8 +130,9 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
                             value.shape(), " with ", heads, " and ", key_heads,
                             " heads: keys need the queries' width and the values' rows"));
   }
-  if (!(options.softcap >= 0)) {
-    throw UsageError(concat(kName, ": softcap must be 0 (none) or positive, found ", options.softcap));
+  if (!(options.softcap >= 0) || std::isinf(options.softcap)) {
+    throw UsageError(
+        concat(kName, ": softcap: expected 0 (none) or a positive number, found ", options.softcap));
   }
   const Tensor& slopes = options.alibi_slopes;
   if (slopes.defined()) require_f32(kName, slopes);
@@ -199,11 +200,8 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
     return result;
   }
   result.output = Tape::record(
-      kName, output,
+      kName, output, {query, key, value, options.bias, options.relative_bias},
       [=, bias_variable = options.bias, relative_variable = options.relative_bias](const Tensor& dy) {
-        const auto slot = [](const Variable& x) {
-          return x.requires_grad() ? x.gradient_slot() : GradientSlot{empty_like(x.value()), Accumulate::no};
-        };
         const auto added_to = [](const Variable& x) {
           if (!x.requires_grad()) return Tensor();
           GradientSlot gradient = x.gradient_slot();
@@ -211,9 +209,9 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
           return gradient.tensor;
         };
         kernels::attention_backward(arguments, output, log_sum_exp, dy,
-                                    {.query = slot(query),
-                                     .key = slot(key),
-                                     .value = slot(value),
+                                    {.query = gradient_slot_of(query),
+                                     .key = gradient_slot_of(key),
+                                     .value = gradient_slot_of(value),
                                      .bias = added_to(bias_variable),
                                      .relative_bias = added_to(relative_variable)});
       });

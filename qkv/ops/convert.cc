@@ -18,7 +18,7 @@ Variable converted(const char* name, const Variable& x, DType dtype, const Conve
   Tensor y = Tensor::empty(value.shape(), dtype, value.device());
   convert(value.contiguous() ? value : value.clone(), y);
   if (!Tape::records({x})) return y;
-  return Tape::record(name, y, [x](const Tensor& dy) { x.add_grad(dy); });
+  return Tape::record(name, y, {{x, false}}, [x](const Tensor& dy) { x.add_grad(dy); });
 }
 
 }  // namespace

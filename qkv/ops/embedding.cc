@@ -54,7 +54,7 @@ Variable embedding(const Weight& table, const Tensor& ids, const Variable& posit
                               .dropout = options.dropout,
                               .y = y});
   if (!records) return y;
-  return Tape::record("embedding", y,
+  return Tape::record("embedding", y, {{table.variable(), false}, {positions, false}},
                       [table, positions, rows, position, factor = options.factor,
                        dropout = options.dropout](const Tensor& dy) {
                         const auto scatter = [&](const Variable& to, const Tensor& ids_of_rows,

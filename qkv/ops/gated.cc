@@ -19,7 +19,7 @@ Variable gated(const Variable& gate, const Variable& x, Activation activation, c
   Tensor y = empty_like(x.value());
   kernels::gated(arguments, y);
   if (!Tape::records({gate, x})) return y;
-  return Tape::record("gated", y, [=](const Tensor& dy) {
+  return Tape::record("gated", y, {gate, {x, gate.requires_grad()}}, [=](const Tensor& dy) {
     kernels::gated_backward(arguments, dy, gradient_slot_of(gate), gradient_slot_of(x));
   });
 }

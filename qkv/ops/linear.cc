@@ -214,6 +214,23 @@ bool LinearProduct::has_low_rank() const {
   return found;
 }
 
+std::vector<Tape::Input> LinearProduct::inputs() const {
+  const std::vector<Weight>& weights = weights_.weights();
+  const bool x_is_read =
+      has_low_rank() || std::ranges::any_of(weights, [](const Weight& w) { return w.requires_grad(); });
+  std::vector<Tape::Input> inputs{{x_, x_is_read}};
+  for (const Weight& weight : weights) {
+    inputs.emplace_back(weight.variable(), x_.requires_grad());
+    if (weight.scale_variable().defined()) inputs.emplace_back(weight.scale_variable(), x_.requires_grad());
+  }
+  for (const Variable& bias : weights_.biases()) inputs.emplace_back(bias, false);
+  for_each_low_rank([&](const LowRank& update, int64_t, int64_t) {
+    inputs.emplace_back(update.a);
+    inputs.emplace_back(update.b);
+  });
+  return inputs;
+}
+
 Tensor LinearProduct::forward() const {
   const auto right = right_hand_side();
   Tensor y = Tensor::empty({x_.value().dim(0), weights_.outputs()}, DType::f32, x_.value().device());
@@ -243,7 +260,7 @@ Variable linear(const Variable& x, const LinearWeights& weights, WeightLayout la
   const LinearProduct product("linear", x, weights, layout);
   const Tensor y = product.forward();
   if (!product.records()) return y;
-  return Tape::record("linear", y, [product](const Tensor& dy) { product.backward(dy); });
+  return Tape::record("linear", y, product.inputs(), [product](const Tensor& dy) { product.backward(dy); });
 }
 
 }  // namespace qkv

@@ -19,11 +19,12 @@ Variable linear_activate(const Variable& x, const LinearWeights& weights, kernel
   Tensor y = product.forward();
   kernels::activate(activation, y, dropout, y);
   if (!product.records()) return y;
-  return Tape::record("linear_activate", y, [product, y, factor = dropout.scale()](const Tensor& dy) {
-    Tensor dx = dy;  // in place: dy is not read afterwards
-    kernels::relu_backward(y, dy, factor, dx);
-    product.backward(dx);
-  });
+  return Tape::record("linear_activate", y, product.inputs(),
+                      [product, y, factor = dropout.scale()](const Tensor& dy) {
+                        Tensor dx = dy;  // in place: dy is not read afterwards
+                        kernels::relu_backward(y, dy, factor, dx);
+                        product.backward(dx);
+                      });
 }
 
 }  // namespace qkv

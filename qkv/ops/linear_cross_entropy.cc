@@ -91,20 +91,24 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
     result.loss = loss;
     return result;
   }
-  result.loss = Tape::record(
-      "cross_entropy", loss, [x, dx, weights, weight_gradients, bias_gradients](const Tensor& upstream) {
-        const auto accumulate_scaled = [factor = to_host(upstream).item()](const Tensor& gradient,
-                                                                           const Variable& to) {
-          GradientSlot slot = to.gradient_slot();
-          kernels::scale(gradient, factor, slot.tensor, slot.accumulate);
-        };
-        if (dx.defined()) accumulate_scaled(dx, x);
-        for (size_t i = 0; i < weight_gradients.size(); ++i) {
-          if (weight_gradients[i].has_grad())
-            accumulate_scaled(weight_gradients[i].grad(), weights.weights()[i].variable());
-          if (bias_gradients[i].has_grad()) accumulate_scaled(bias_gradients[i].grad(), weights.biases()[i]);
-        }
-      });
+  std::vector<Tape::Input> inputs = product.inputs();
+  for (Tape::Input& input : inputs) input.saved = false;  // the gradients are known already
+  result.loss =
+      Tape::record("cross_entropy", loss, std::move(inputs),
+                   [x, dx, weights, weight_gradients, bias_gradients](const Tensor& upstream) {
+                     const auto accumulate_scaled = [factor = to_host(upstream).item()](
+                                                        const Tensor& gradient, const Variable& to) {
+                       GradientSlot slot = to.gradient_slot();
+                       kernels::scale(gradient, factor, slot.tensor, slot.accumulate);
+                     };
+                     if (dx.defined()) accumulate_scaled(dx, x);
+                     for (size_t i = 0; i < weight_gradients.size(); ++i) {
+                       if (weight_gradients[i].has_grad())
+                         accumulate_scaled(weight_gradients[i].grad(), weights.weights()[i].variable());
+                       if (bias_gradients[i].has_grad())
+                         accumulate_scaled(bias_gradients[i].grad(), weights.biases()[i]);
+                     }
+                   });
   return result;
 }
 

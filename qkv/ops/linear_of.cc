@@ -8,11 +8,13 @@
 
 namespace qkv {
 
-Variable linear_of(std::function<Variable()> input, const LinearWeights& weights, WeightLayout layout) {
+Variable linear_of(std::function<Variable()> input, const std::vector<Variable>& reads,
+                   const LinearWeights& weights, WeightLayout layout) {
   if (!input) throw UsageError("linear_of: expected a function, found none");
   if (!Tape::records()) return linear(input(), weights, layout);
   Tensor y;
   bool records = false;
+  std::vector<Tape::Input> inputs(reads.begin(), reads.end());
   {
     const Tape::Pause pause;
     const Tape own;  // tells whether the input depends on a parameter
@@ -21,10 +23,12 @@ Variable linear_of(std::function<Variable()> input, const LinearWeights& weights
     const LinearProduct product("linear", x, weights, layout);
     y = product.forward();
     records = product.records();
+    const std::vector<Tape::Input> of_product = product.inputs();
+    inputs.insert(inputs.end(), of_product.begin() + 1, of_product.end());  // without x
   }
   if (!records) return y;
   return Tape::record(
-      "linear", std::move(y),
+      "linear", std::move(y), std::move(inputs),
       [input = std::move(input), weights, layout, where = NameScope::current()](const Tensor& dy) {
         const Tape::Pause pause;
         const NameScope scope(where);

@@ -39,6 +39,8 @@ class LinearProduct {
   bool has_low_rank() const;
   // Forward and backward over all rows: y = x W^T + b, and the gradients of x, weights and biases for dy.
   Tensor forward() const;
+  // For Tape::record() of backward().
+  std::vector<Tape::Input> inputs() const;
   void backward(const Tensor& dy) const;
 
  private:

@@ -15,7 +15,7 @@ Variable residual(const Variable& x, const Variable& residual, const Dropout& dr
   Tensor sum = empty_like(x.value());
   kernels::norm_forward({.x = x.value(), .residual = residual.value(), .dropout = dropout, .sum = sum});
   if (!Tape::records({x, residual})) return sum;
-  return Tape::record("residual", sum, [=](const Tensor& dy) {
+  return Tape::record("residual", sum, {{x, false}, {residual, false}}, [=](const Tensor& dy) {
     if (x.requires_grad()) kernels::dropout_backward(dy, {}, x.gradient_slot());
     if (residual.requires_grad()) kernels::dropout_backward(dy, dropout, residual.gradient_slot());
   });
@@ -48,8 +48,8 @@ Variable norm(const char* operation, NormKind kind, const Variable& x, const Var
   Tensor y = empty_like(x.value());
   // Needed only for the backward pass.
   Tensor sum;
+  const bool in_place = residual_reuse == Reuse::in_place && !(residual == x);
   if (residual.defined() && records) {
-    const bool in_place = residual_reuse == Reuse::in_place && !(residual == x);
     sum = in_place ? residual.value() : empty_like(x.value());
   }
   Tensor mean = Tensor::empty({rows}, DType::f32, device), rstd = empty_like(mean);
@@ -65,7 +65,8 @@ Variable norm(const char* operation, NormKind kind, const Variable& x, const Var
                          .mean = mean,
                          .rstd = rstd});
   if (!records) return y;
-  return Tape::record(operation, y, [=](const Tensor& dy) {
+  const Tape::Input saved_x{x, !residual.defined()}, saved_residual{residual, in_place};
+  return Tape::record(operation, y, {saved_x, saved_residual, weight, {bias, false}}, [=](const Tensor& dy) {
     // The gradient of the sum is x's; the residual's has dropout applied.
     kernels::norm_backward({.kind = kind,
                             .dropout = dropout,

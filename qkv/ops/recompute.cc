@@ -7,9 +7,9 @@
 
 namespace qkv {
 
-Variable recomputed(Tensor value, std::function<Variable()> function) {
+Variable recomputed(Tensor value, std::vector<Tape::Input> reads, std::function<Variable()> function) {
   if (!function) throw UsageError("recomputed: expected a function, found none");
-  return Tape::record("recomputed", std::move(value),
+  return Tape::record("recomputed", std::move(value), std::move(reads),
                       [function = std::move(function), where = NameScope::current()](const Tensor& dy) {
                         const Tape::Pause pause;
                         const NameScope scope(where);

@@ -3,6 +3,7 @@
 // 2016).
 
 #include <functional>
+#include <vector>
 
 #include "qkv/ops/tape.h"
 
@@ -10,7 +11,8 @@ namespace qkv {
 
 // A variable with `value`, the result of function() computed while the tape was paused. backward() calls
 // `function` on a tape of its own and differentiates that, so that all gradients have the same bits as
-// without recomputation. `function` must reproduce the same bits and keep its inputs alive.
-Variable recomputed(Tensor value, std::function<Variable()> function);
+// without recomputation. `function` must reproduce the same bits and keep its inputs alive. reads: the
+// variables that it reads; they must not change before backward().
+Variable recomputed(Tensor value, std::vector<Tape::Input> reads, std::function<Variable()> function);
 
 }  // namespace qkv

@@ -32,7 +32,7 @@ Variable relative_position_bias(const Variable& table, const Tensor& bucket_of) 
   kernels::embedding_forward({.table = numbers, .ids = ids, .y = rows});
   const Tensor y = kernels::transposed(rows);
   if (!Tape::records({table})) return y;
-  return Tape::record("relative_position_bias", y, [=](const Tensor& dy) {
+  return Tape::record("relative_position_bias", y, {{table, false}}, [=](const Tensor& dy) {
     GradientSlot slot = table.gradient_slot();
     if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
     kernels::embedding_backward(kernels::transposed(dy), ids, 1.0f, {}, slot.tensor);

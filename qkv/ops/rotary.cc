@@ -42,7 +42,7 @@ Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, cons
   // The transpose of a rotation is its inverse.
   arguments.direction = kernels::Turn::back;
   arguments.x = arguments.y = Tensor();
-  return Tape::record("rotary", y, [x, arguments](const Tensor& dy) {
+  return Tape::record("rotary", y, {{x, false}}, [x, arguments](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
     kernels::RotaryTensors backward = arguments;
     backward.x = dy;

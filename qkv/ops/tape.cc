@@ -5,44 +5,129 @@
 #include <cmath>
 #include <utility>
 
+#include "qkv/base/per_thread.h"
 #include "qkv/base/scope.h"
 #include "qkv/kernels/pointwise.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {
 namespace {
-thread_local Tape* active = nullptr;
 
 uint64_t next_recording() {
   static std::atomic<uint64_t> last = 0;
   return ++last;
 }
+
 }  // namespace
 
-Tape::Tape() : recording_(next_recording()) {
-  if (active) throw UsageError("a tape is already recording on this thread");
-  active = this;
+struct Tape::State {
+  struct Read {
+    Input input;
+    Shape shape;
+    uint64_t version;
+  };
+  struct Record {
+    const char* operation;
+    std::string scope;
+    Variable output;
+    std::vector<Read> reads;
+    std::function<void(const Tensor&)> backward;
+
+    void require_unchanged() const;
+  };
+
+  std::vector<Record> records;
+  uint64_t recording = next_recording();  // globally unique; backward() begins a new one
+  std::atomic<int> pauses = 0;
+  std::atomic<bool> ended = false;
+
+  void end_recording() {
+    records.clear();
+    recording = next_recording();
+  }
+
+  // The tapes created on this thread, latest last. Those that have ended remain until they are the last.
+  static std::vector<std::shared_ptr<State>>& of_thread() {
+    return per_thread<std::vector<std::shared_ptr<State>>>();
+  }
+  static const std::shared_ptr<State>& latest() {
+    static const std::shared_ptr<State> none;
+    auto& tapes = of_thread();
+    while (!tapes.empty() && tapes.back()->ended) tapes.pop_back();
+    return tapes.empty() ? none : tapes.back();
+  }
+  // The one that records; null: none.
+  static State* active() {
+    State* const last = latest().get();
+    return last && last->pauses == 0 ? last : nullptr;
+  }
+  static bool is_live(uint64_t recording) {
+    return std::ranges::any_of(
+        of_thread(), [&](const auto& tape) { return !tape->ended && tape->recording == recording; });
+  }
+};
+
+void Tape::State::Record::require_unchanged() const {
+  const auto require = [&](const char* what, const Variable& now, const Shape& shape, uint64_t version,
+                           bool saved) {
+    if (now.shape() == shape && (!saved || now.version() == version)) return;
+    throw UsageError(concat(operation, ": backward: expected ", what, " ", shape,
+                            " as in the forward pass, found it changed since (", now.shape(), ", version ",
+                            now.version(), " instead of ", version,
+                            "); change values before the forward pass or after backward()"));
+  };
+  require("its result", output, output.shape(), 0, true);
+  for (const auto& [input, shape, version] : reads)
+    require("its input", input.variable, shape, version, input.saved);
 }
 
-Tape::~Tape() { active = nullptr; }
+Tape::Tape() : state_(std::make_shared<State>()) {
+  if (State::active()) throw UsageError("a tape is already recording on this thread");
+  State::of_thread().push_back(state_);
+}
 
-Tape::Pause::Pause() : paused_(active) { active = nullptr; }
+Tape::~Tape() {
+  state_->records.clear();
+  state_->ended = true;
+}
 
-Tape::Pause::~Pause() { active = paused_; }
+Tape::Pause::Pause() : paused_(State::latest()) {
+  if (paused_) ++paused_->pauses;
+}
 
-bool Tape::records() { return active != nullptr; }
+Tape::Pause::~Pause() {
+  if (paused_) --paused_->pauses;
+}
+
+bool Tape::records() { return State::active() != nullptr; }
 
 bool Tape::records(std::span<const Variable> inputs) {
-  return active && std::ranges::any_of(inputs, [](const Variable& input) { return input.requires_grad(); });
+  return records() && std::ranges::any_of(inputs, &Variable::requires_grad);
 }
 
-Variable Tape::record(const char* operation, Tensor value, std::function<void(const Tensor&)> backward) {
-  if (active == nullptr) throw UsageError(concat(operation, ": record: expected a tape, found none"));
+Variable Tape::record(const char* operation, Tensor value, std::vector<Input> inputs,
+                      std::function<void(const Tensor&)> backward) {
+  State* const tape = State::active();
+  if (tape == nullptr) throw UsageError(concat(operation, ": record: expected a tape, found none"));
   if (!backward) throw UsageError(concat(operation, ": record: expected a backward function, found none"));
+  std::vector<State::Read> reads;
+  for (Input& input : inputs) {
+    if (!input.variable.defined()) continue;
+    const Variable::Node& node = input.variable.whole();
+    if (node.record != 0 && node.record != tape->recording && !State::is_live(node.record)) {
+      throw UsageError(concat(
+          operation, ": expected inputs of this recording, found one of shape ", input.variable.shape(),
+          " from a tape that has ended or has run backward(); compute it again, or pass its "
+          "value() as a constant"));
+    }
+    const Shape shape = input.variable.shape();
+    const uint64_t version = node.version;
+    reads.push_back({std::move(input), shape, version});
+  }
   Variable output{std::move(value)};
   output.node_->requires_grad = true;
-  output.node_->record = active->recording_;
-  active->records_.push_back({operation, NameScope::current(), output, std::move(backward)});
+  output.node_->record = tape->recording;
+  tape->records.push_back({operation, NameScope::current(), output, std::move(reads), std::move(backward)});
   return output;
 }
 
@@ -53,8 +138,7 @@ void Tape::backward(const Variable& loss) {
 }
 
 void Tape::backward(const Variable& output, const Tensor& gradient) {
-  const Variable::Node& node = output.node().base ? *output.node_->base : *output.node_;
-  if (node.record != recording_) {
+  if (output.whole().record != state_->recording) {
     throw UsageError(
         concat("backward: expected a value that this tape has recorded since its last backward(), "
                "found one of shape ",
@@ -72,18 +156,26 @@ void Tape::backward(const Variable& output, const Tensor& gradient) {
     output.node_->grad = gradient;
     output.node_->has_grad = true;
   }
-  while (!records_.empty()) {
-    const Record record = std::move(records_.back());
-    records_.pop_back();
+  struct End {
+    State& state;
+    ~End() { state.end_recording(); }
+  };
+  const End end{*state_};
+  while (!state_->records.empty()) {
+    const State::Record record = std::move(state_->records.back());
+    state_->records.pop_back();
     if (!record.output.has_grad()) continue;
     const ProfileScope profile = ProfileScope::backward(record.operation, record.scope);
+    {
+      const NameScope scope(record.scope);
+      record.require_unchanged();
+    }
     record.backward(record.output.grad());
   }
-  recording_ = next_recording();
 }
 
 std::optional<std::string> Tape::first_non_finite() const {
-  for (const Record& record : records_) {
+  for (const State::Record& record : state_->records) {
     const Tensor& value = record.output.value();
     if (value.dtype() != DType::f32 || !value.contiguous() || kernels::all_finite(value)) continue;
     const Tensor host = to_host(value);

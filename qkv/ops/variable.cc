@@ -1,5 +1,6 @@
 #include "qkv/ops/variable.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "qkv/kernels/pointwise.h"
@@ -30,15 +31,47 @@ void Variable::set_value(Tensor value) {
   mark_modified();
 }
 
+bool Variable::has_grad() const {
+  if (!node_) return false;
+  const Node& node = whole();
+  if (!node.has_grad || !node_->base) return node.has_grad;
+  // Columns have a gradient if one has reached any of them.
+  const Columns own = own_columns();
+  int64_t unwritten = 0;
+  for (const Columns free : node.unwritten)
+    unwritten += std::max<int64_t>(0, std::min(own.end, free.end) - std::max(own.begin, free.begin));
+  return unwritten < own.end - own.begin;
+}
+
 Tensor Variable::grad() const {
   if (!has_grad()) return {};
-  fill_unwritten(node_->base ? *node_->base : *node_);
-  return node_->grad;
+  Node& node = whole();
+  fill_unwritten(node);
+  return node_->base ? node.grad.columns(node_->first_column, node_->value.cols()) : node.grad;
+}
+
+void Variable::clear_grad() const {
+  Node& node = whole();
+  if (node_->base && node.has_grad) {
+    const Columns own = own_columns();
+    take_unwritten(node, own);
+    node.unwritten.push_back(own);
+    if (count(node.unwritten) < node.value.cols()) return;
+  }
+  node.has_grad = false;
+  node.grad = {};
+  node.unwritten.clear();
+}
+
+void Variable::require_gradient_fits(const Node& node) {
+  if (!node.has_grad || node.grad.shape() == node.value.shape()) return;
+  throw ShapeError(concat("gradient: expected one of the value's shape ", node.value.shape(),
+                          ", found that of a former value ", node.grad.shape(), "; clear it first"));
 }
 
 GradientSlot Variable::slot_of(Node& node) {
-  if (node.base) return slot_of_view(node);
   if (node.has_grad) {
+    require_gradient_fits(node);
     fill_unwritten(node);
     return {node.grad, Accumulate::yes};
   }
@@ -48,28 +81,46 @@ GradientSlot Variable::slot_of(Node& node) {
   return {node.grad, Accumulate::no};
 }
 
-GradientSlot Variable::slot_of_view(Node& view) {
-  Node& whole = *view.base;
-  if (!whole.has_grad) {
-    slot_of(whole);
-    whole.unwritten = {{0, whole.value.cols()}};
+GradientSlot Variable::slot_of_columns() const {
+  Node& node = whole();
+  require_gradient_fits(node);
+  if (!node.has_grad) {
+    slot_of(node);
+    node.unwritten = {{0, node.value.cols()}};
   }
-  view.grad = whole.grad.columns(view.first_column, view.value.cols());
-  view.has_grad = true;
-  const Columns own{view.first_column, view.first_column + view.value.cols()};
-  for (size_t i = 0; i < whole.unwritten.size(); ++i) {
-    const Columns free = whole.unwritten[i];
-    if (own.begin >= free.end || own.end <= free.begin) continue;
-    if (own.begin < free.begin || own.end > free.end) {  // overlapping views
-      fill_unwritten(whole);
-      return {view.grad, Accumulate::yes};
+  const Columns own = own_columns();
+  Tensor gradient = node.grad.columns(own.begin, own.end - own.begin);
+  if (gradient.shape() != node_->value.shape()) {
+    throw ShapeError(concat("gradient: expected columns of the shape ", gradient.shape(),
+                            ", as their matrix has now, found ", node_->value.shape()));
+  }
+  const std::vector<Columns> free = take_unwritten(node, own);
+  if (count(free) == own.end - own.begin) return {gradient, Accumulate::no};
+  for (const Columns columns : free)  // beside columns that an overlapping view has written
+    node.grad.columns(columns.begin, columns.end - columns.begin).fill_zero();
+  return {gradient, Accumulate::yes};
+}
+
+std::vector<Variable::Columns> Variable::take_unwritten(Node& node, Columns columns) {
+  std::vector<Columns> taken, left;
+  for (const Columns free : node.unwritten) {
+    const Columns both{std::max(columns.begin, free.begin), std::min(columns.end, free.end)};
+    if (both.begin >= both.end) {
+      left.push_back(free);
+      continue;
     }
-    whole.unwritten.erase(whole.unwritten.begin() + static_cast<std::ptrdiff_t>(i));
-    if (free.begin < own.begin) whole.unwritten.push_back({free.begin, own.begin});
-    if (own.end < free.end) whole.unwritten.push_back({own.end, free.end});
-    return {view.grad, Accumulate::no};
+    taken.push_back(both);
+    if (free.begin < both.begin) left.push_back({free.begin, both.begin});
+    if (both.end < free.end) left.push_back({both.end, free.end});
   }
-  return {view.grad, Accumulate::yes};
+  node.unwritten = std::move(left);
+  return taken;
+}
+
+int64_t Variable::count(const std::vector<Columns>& columns) {
+  int64_t sum = 0;
+  for (const Columns one : columns) sum += one.end - one.begin;
+  return sum;
 }
 
 void Variable::fill_unwritten(Node& node) {
@@ -78,7 +129,7 @@ void Variable::fill_unwritten(Node& node) {
   node.unwritten.clear();
 }
 
-GradientSlot Variable::gradient_slot() const { return slot_of(node()); }
+GradientSlot Variable::gradient_slot() const { return node().base ? slot_of_columns() : slot_of(*node_); }
 
 void Variable::add_grad(const Tensor& gradient) const {
   if (!gradient.defined() || gradient.dtype() != DType::f32 || gradient.shape() != shape()) {
@@ -92,7 +143,6 @@ void Variable::add_grad(const Tensor& gradient) const {
 
 Variable Variable::columns(int64_t begin, int64_t count) const {
   Variable view{value().columns(begin, count)};
-  view.node_->requires_grad = requires_grad();
   view.node_->base = node_->base ? node_->base : node_;
   view.node_->first_column = node_->first_column + begin;
   return view;

@@ -27,7 +27,7 @@ class Variable {
   // Throws UsageError for an undefined variable; so do the functions below that read or change the value.
   const Tensor& value() const { return node().value; }
   const Shape& shape() const { return node().value.shape(); }
-  bool requires_grad() const { return node_ && node_->requires_grad; }
+  bool requires_grad() const { return node_ && whole().requires_grad; }
   // Freezes (false) or unfreezes a leaf. A frozen leaf gets no gradient, and operations on frozen leaves and
   // constants alone are not recorded. Affects all handles of the leaf. Throws UsageError for the result of an
   // operation.
@@ -41,24 +41,22 @@ class Variable {
     mark_modified();
     return node().value;
   }
-  void mark_modified() { ++node().version; }
-  uint64_t version() const { return node().version; }
+  void mark_modified() { ++whole().version; }
+  // The number of changes. Columns share that of their matrix. Tape::backward() refuses values that were
+  // changed after an operation has read them.
+  uint64_t version() const { return whole().version; }
 
   // The gradient; undefined if there is none.
   Tensor grad() const;
-  bool has_grad() const { return node_ && node_->has_grad; }
-  // Drops the gradient and its memory, which the next forward pass may need.
-  void clear_grad() const {
-    node().has_grad = false;
-    node().grad = {};
-    node().unwritten.clear();
-  }
+  bool has_grad() const;
+  // Drops the gradient and, unless it is that of columns, its memory, which the next forward pass may need.
+  void clear_grad() const;
   GradientSlot gradient_slot() const;
   // Adds to the gradient.
   void add_grad(const Tensor& gradient) const;
 
   // Columns of a matrix as a separate variable; value and gradient are views. Columns of the whole gradient
-  // that no gradient has reached are zero.
+  // that no gradient has reached are zero. After set_value() of the matrix, take the columns again.
   Variable columns(int64_t begin, int64_t count) const;
 
   friend bool operator==(const Variable& a, const Variable& b) { return a.node_ == b.node_; }
@@ -76,20 +74,28 @@ class Variable {
     bool leaf = false;    // a parameter, whose gradient persists
     uint64_t record = 0;  // identifies the tape recording that this value belongs to; 0: none
     uint64_t version = 0;
-    // For a view of columns: the matrix, which is never a view itself.
+    // For a view of columns: the matrix, which is never a view itself, and which has the gradient and the
+    // version.
     std::shared_ptr<Node> base;
     int64_t first_column = 0;
-    // Columns of the gradient without values, while views have written others.
+    // Columns of the gradient without values, while views have written others. Disjoint.
     std::vector<Columns> unwritten;
   };
   Node& node() const {
     if (!node_) throw_undefined();
     return *node_;
   }
+  // The matrix of columns, otherwise the node itself.
+  Node& whole() const { return node().base ? *node_->base : *node_; }
+  Columns own_columns() const { return {node_->first_column, node_->first_column + node_->value.cols()}; }
   [[noreturn]] static void throw_undefined();
   static GradientSlot slot_of(Node& node);
-  static GradientSlot slot_of_view(Node& view);
+  GradientSlot slot_of_columns() const;
+  static void require_gradient_fits(const Node& node);
   static void fill_unwritten(Node& node);
+  // Removes `columns` from the unwritten ones; returns those that were among them.
+  static std::vector<Columns> take_unwritten(Node& node, Columns columns);
+  static int64_t count(const std::vector<Columns>& columns);
 
   std::shared_ptr<Node> node_;
 };

@@ -44,6 +44,7 @@ class Weight {
   const Tensor& values() const { return values_.value(); }
   // The scales of i8 values; undefined for other dtypes.
   const Tensor& scales() const;
+  const Variable& scale_variable() const { return scales_; }
   QuantizedTensor value() const { return {values_.value(), scales()}; }
   // Null: none.
   const LowRank* low_rank() const { return low_rank_ && low_rank_->defined() ? low_rank_.get() : nullptr; }

@@ -5,6 +5,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/nbest.h"
 #include "qkv/pipelines/pieces.h"
 #include "qkv/pipelines/run_engine.h"
 #include "qkv/pipelines/search_defaults.h"
@@ -92,6 +93,8 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   if (error.empty()) error = ids_error(request.decode.source, model_->model->config().vocabulary);
   if (request.done()) return request;
   request.decode.options = after_prompt(options, tokens);
+  request.nbest = options.search.nbest;
+  request.decode.options.nbest = with_spare_hypotheses(options.search);
   try {
     request.decode = search::fitting(*model_->model, std::move(request.decode));
   } catch (const Error& refused) {
@@ -122,6 +125,8 @@ Generated TextGenerator::finish(GenerationRequest request, search::Decoded decod
       if (!hypothesis.token_log_probabilities.empty()) hypothesis.token_log_probabilities.pop_back();
     }
     std::string text = continuation(model_->tokenizer, request.decode.source, hypothesis.ids);
+    if (!is_new_text(result.completions, text)) continue;
+    if (std::ssize(result.completions) == request.nbest) break;
     result.completions.push_back({std::move(text), std::move(hypothesis)});
   }
   return result;

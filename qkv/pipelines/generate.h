@@ -41,8 +41,9 @@ struct Completion {
 };
 
 struct Generated {
-  std::vector<Completion> completions;  // SearchOptions::nbest of them, best first; none on error
-  std::string error;                    // why there are none; empty on success
+  // At most SearchOptions::nbest, best first, with different texts; none on error.
+  std::vector<Completion> completions;
+  std::string error;  // why there are none; empty on success
   int64_t prompt_tokens = 0;
 };
 
@@ -50,6 +51,7 @@ struct Generated {
 struct GenerationRequest {
   search::Request decode;  // to submit, unless done(); a copy, as finish() reads its source
   Generated generated;
+  int nbest = 1;  // completions to return; a beam search finds more, in case texts are equal
   std::function<void()> finish_text = {};  // passes the rest of the text to on_text
 
   // True if the prompt has an error: there is nothing to decode.

@@ -7,6 +7,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/ops/profile.h"
 #include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/nbest.h"
 #include "qkv/pipelines/pieces.h"
 #include "qkv/pipelines/run_engine.h"
 #include "qkv/pipelines/search_defaults.h"
@@ -89,13 +90,15 @@ void Translator::check(const TranslateOptions& options) const {
 
 TranslationRequest Translator::prepare(const Source& source, const TranslateOptions& options) const {
   check(options);
-  TranslationRequest request{.decode = {}, .translation = {}, .alignment = options.alignment};
+  TranslationRequest request{
+      .decode = {}, .translation = {}, .nbest = options.search.nbest, .alignment = options.alignment};
   Translation& translation = request.translation;
   if (std::string error = utf8_error(source.text); !error.empty()) return failed(std::move(request), error);
   if (std::string error = utf8_error(source.prefix); !error.empty())
     return failed(std::move(request), concat("prefix: ", error));
   const text::TranslationTokenizer& tokenizer = *model().tokenizer;
   request.decode.options = options.search;
+  request.decode.options.nbest = with_spare_hypotheses(options.search);
   request.decode.prefix = tokenizer.encode_target(source.prefix);
   request.decode.key = source.key;
   request.decode.on_token = source.on_token;
@@ -144,8 +147,10 @@ Translation Translator::finish(TranslationRequest request, search::Decoded decod
   if (decoded.cancelled) result.error = "cancelled";
   if (decoded.error) result.error = message_of(decoded.error);
   for (search::Hypothesis& hypothesis : decoded.hypotheses) {
-    result.hypotheses.push_back(spell(*model().tokenizer, std::move(hypothesis)));
-    TranslatedHypothesis& one = result.hypotheses.back();
+    TranslatedHypothesis spelled = spell(*model().tokenizer, std::move(hypothesis));
+    if (!is_new_text(result.hypotheses, spelled.text)) continue;
+    if (std::ssize(result.hypotheses) == request.nbest) break;
+    TranslatedHypothesis& one = result.hypotheses.emplace_back(std::move(spelled));
     if (request.alignment) {
       one.alignment = search::align(*transformers_.front(), request.decode.source, one.hypothesis.ids);
     }

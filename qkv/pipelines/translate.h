@@ -46,8 +46,8 @@ struct TranslatedHypothesis {
 
 struct Translation {
   std::string text;  // of the best hypothesis
-  // At most SearchOptions::nbest, best first; alternatives in their order. Empty for an empty or blank
-  // source, whose translation is empty, and on error.
+  // At most SearchOptions::nbest, best first, with different texts; alternatives in their order. Empty for an
+  // empty or blank source, whose translation is empty, and on error.
   std::vector<TranslatedHypothesis> hypotheses;
   std::string error;                         // why there is no translation; empty on success
   int64_t source_tokens = 0;                 // with </s>, before truncation; 0 for an empty source
@@ -60,6 +60,7 @@ struct Translation {
 struct TranslationRequest {
   search::Request decode;  // to submit, unless done(); a copy, as finish() reads its source
   Translation translation;
+  int nbest = 1;  // translations to return; a beam search finds more, in case texts are equal
   bool alignment = false;
   std::unique_ptr<search::SearchTrace> trace = {};  // decode.trace points to it
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
+#include <vector>
 
 namespace qkv::search {
 namespace {
@@ -18,9 +18,12 @@ void forbid(std::span<float> scores, int32_t id) {
 
 // A repeated token is penalised once, however often it occurs (Keskar et al. 2019, section 4.1).
 void penalize(std::span<float> scores, Ids tokens, float penalty) {
-  const std::unordered_set<int32_t> seen(tokens.begin(), tokens.end());
-  for (const int32_t id : seen) {
-    if (float* score = score_of(scores, id)) *score = *score < 0 ? *score * penalty : *score / penalty;
+  std::vector<bool> seen(scores.size());
+  for (const int32_t id : tokens) {
+    float* score = score_of(scores, id);
+    if (score == nullptr || seen[static_cast<size_t>(id)]) continue;
+    seen[static_cast<size_t>(id)] = true;
+    *score = *score < 0 ? *score * penalty : *score / penalty;
   }
 }
 

@@ -44,16 +44,32 @@ void softmax(std::span<float> logits) {
 // The smallest set of most likely tokens with total probability of at least p (nucleus sampling, Holtzman et
 // al. 2020).
 void keep_top_p(std::span<float> probabilities, double p) {
-  std::vector<size_t> order;
+  struct Token {
+    float probability;
+    size_t id;
+  };
+  std::vector<Token> tokens;
   for (size_t i = 0; i < probabilities.size(); ++i) {
-    if (probabilities[i] > 0) order.push_back(i);
+    if (probabilities[i] > 0) tokens.push_back({probabilities[i], i});
   }
-  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return probabilities[i]; });
+  const auto better = [](const Token& a, const Token& b) {
+    return a.probability != b.probability ? a.probability > b.probability : a.id < b.id;
+  };
+  // Few tokens sum to p as a rule, so only the best are sorted: 64, then four times as many.
   double sum = 0;
-  for (const size_t i : order) {
-    const double before = sum;
-    sum += static_cast<double>(probabilities[i]);
-    if (before >= p) probabilities[i] = 0;
+  for (size_t sorted = 0, kept = 0; kept < tokens.size(); ++kept) {
+    if (sum >= p) {
+      for (size_t i = kept; i < tokens.size(); ++i) probabilities[tokens[i].id] = 0;
+      return;
+    }
+    if (kept == sorted) {
+      const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(sorted);
+      sorted = std::min(tokens.size(), std::max<size_t>(64, 4 * sorted));
+      const auto end = tokens.begin() + static_cast<std::ptrdiff_t>(sorted);
+      std::nth_element(begin, end - 1, tokens.end(), better);
+      std::sort(begin, end, better);
+    }
+    sum += static_cast<double>(tokens[kept].probability);
   }
 }
 

@@ -23,8 +23,9 @@ inline constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 // Upper bounds of a request's size in the KV cache.
 struct CacheNeed {
   int64_t source_tokens = 0;
-  int64_t rows = 1;    // simultaneous hypotheses
-  int64_t tokens = 0;  // per hypothesis, prefix included
+  int64_t chunk_tokens = 0;  // source tokens read at a time; 0: all
+  int64_t rows = 1;          // simultaneous hypotheses
+  int64_t tokens = 0;        // per hypothesis, prefix included
 };
 
 // How a step model caches what it has read.

@@ -92,16 +92,23 @@ class Tensor {
   // The device address of the first element, for any dtype.
   const void* address() const { return storage_.get(); }
   void* address() { return storage_.get(); }
-  // The elements of a contiguous tensor on the host.
+  // The elements of a contiguous tensor on the host. Those of a temporary tensor are copied, as their memory
+  // may end with it.
   template <class T = float>
-  std::span<const T> values() const {
+  std::span<const T> values() const& {
     require_contiguous("values");
     return {data<T>(), static_cast<size_t>(numel())};
   }
   template <class T = float>
-  std::span<T> values() {
+  std::span<T> values() & {
     require_contiguous("values");
     return {data<T>(), static_cast<size_t>(numel())};
+  }
+  // Not inline: GCC 12 warns of the vector's destructor.
+  template <class T = float>
+  [[gnu::noinline]] const std::vector<T> values() const&& {  // NOLINT(readability-const-return-type): a copy
+    const std::span<const T> own = values<T>();
+    return {own.begin(), own.end()};
   }
   // The only element of a one-element tensor on the host.
   float item() const;

@@ -165,13 +165,13 @@ TEST_P(LanguageCommands, ScoreIsTransformersProbability) {
   EXPECT_EQ(output("score %" + GetParam(), "\n"), "0.000000\tnan\t\n") << "no perplexity of no tokens";
 }
 
-TEST_P(LanguageCommands, GenerateWarnsAtTheEndOfThePositions) {
+TEST_P(LanguageCommands, GenerateReportsTooFewPositionsBeforehand) {
   const Outcome outcome = run(generate_ + "1000000 --json", {.input = "ab\n"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const json texts = json_lines(outcome.out)[0]["texts"];
   ASSERT_FALSE(texts[0]["complete"]) << "the model ended the text itself: this test needs one that does not";
-  expect_parts(outcome.err, {concat("qkv: line 1: stopped after ", texts[0]["ids"].size(),
-                                    " of 1000000 tokens, at the end of the model's positions")});
+  expect_parts(outcome.err, {concat("qkv: line 1: at most ", texts[0]["ids"].size(),
+                                    " of 1000000 new tokens: the model has ")});
   EXPECT_EQ(run(generate_ + "3", {.input = "ab\n"}).err, "");
 }
 

@@ -11,9 +11,11 @@ namespace {
 int64_t counted(const AttentionCostOptions& options) {
   const nn::MultiheadAttention layer({.d_model = options.d_model,
                                       .heads = options.heads,
+                                      .key_heads = options.key_heads,
                                       .d_k = options.d_k,
                                       .d_v = options.d_v,
-                                      .bias = options.bias});
+                                      .bias = options.bias,
+                                      .window = options.window});
   nn::initialise(layer, 3);
   const auto rows = [&](int64_t length) {
     return Variable(Tensor::full({options.batch * length, options.d_model}, 0.25f));
@@ -37,7 +39,7 @@ int64_t counted(const AttentionCostOptions& options) {
 
 TEST(AttentionCost, IsWhatOneLayerDoes) {
   const AttentionCostOptions plain{.d_model = 24, .heads = 3, .batch = 5, .query_length = 17};
-  std::vector<AttentionCostOptions> all(7, plain);
+  std::vector<AttentionCostOptions> all(11, plain);
   all[1].causal = true;
   all[2].output_projection = false;
   all[3].key_length = 11;
@@ -45,6 +47,12 @@ TEST(AttentionCost, IsWhatOneLayerDoes) {
   all[4].d_v = 7;
   all[5] = {.d_model = 24, .heads = 3, .batch = 2, .query_length = 6, .key_length = 9, .causal = true};
   all[6].bias = false;
+  all[7].key_heads = 1;
+  all[8].causal = true;
+  all[8].window = 5;
+  all[9] = {.d_model = 24, .heads = 4, .key_heads = 2, .batch = 2, .query_length = 6, .key_length = 9};
+  all[10].causal = true;
+  all[10].window = 40;
   for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(attention_cost(all[i]).macs, counted(all[i])) << i;
 }
 

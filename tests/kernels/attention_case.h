@@ -189,8 +189,12 @@ class AttentionCase {
     std::vector<float> bias, relative;
   };
   // start: initial value of the gradients, which Accumulate::yes adds to.
-  Backward backward(const Forward& result, Accumulate accumulate = Accumulate::no,
-                    float start = 777.0f) const {
+  // The gradients to compute.
+  struct Wanted {
+    bool query = true, key = true, value = true;
+  };
+  Backward backward(const Forward& result, Accumulate accumulate = Accumulate::no, float start = 777.0f,
+                    const Wanted& wanted = {true, true, true}) const {
     Backward g;
     g.query = Rows(query_tokens(), options_.heads * options_.d_k, options_.spare);
     g.key = Rows(key_tokens(), key_heads() * options_.d_k, options_.spare);
@@ -203,9 +207,9 @@ class AttentionCase {
     g.relative.resize(relative_.size(), 0.25f);
     cpu::attention_backward(shape, input, result.output.data(), result.output.stride,
                             result.log_sum_exp.data(), grad_output.data(), grad_output.stride,
-                            {.query = g.query.data(),
-                             .key = g.key.data(),
-                             .value = g.value.data(),
+                            {.query = wanted.query ? g.query.data() : nullptr,
+                             .key = wanted.key ? g.key.data() : nullptr,
+                             .value = wanted.value ? g.value.data() : nullptr,
                              .query_stride = g.query.stride,
                              .key_stride = g.key.stride,
                              .value_stride = g.value.stride,

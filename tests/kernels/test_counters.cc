@@ -116,6 +116,47 @@ TEST_P(Counters, CountCausalPairsOnly) {
   EXPECT_EQ(macs(true, true), 2 * 3u * 13 * ((3 + 4 + 5 + 6) + (1 + 2)));
 }
 
+// Counted by the visible keys of each query.
+TEST_P(Counters, CountPairsWithinTheWindow) {
+  for (const auto alignment : {Alignment::last_key, Alignment::first_key}) {
+    for (const auto& [queries, keys] : {std::pair{7, 7}, {3, 9}, {9, 3}, {1, 6}}) {
+      for (const int window : {0, 1, 2, 5, 50}) {
+        const AttentionTensors arguments{.query = full({queries, 2}),
+                                         .key = full({keys, 2}),
+                                         .value = full({keys, 3}),
+                                         .query_offsets = Offsets({0, queries}),
+                                         .key_offsets = Offsets({0, keys}),
+                                         .causal = true,
+                                         .alignment = alignment,
+                                         .window = window};
+        uint64_t pairs = 0;
+        for (int i = 0; i < queries; ++i) {
+          const int place = i + (alignment == Alignment::last_key ? keys - queries : 0);
+          for (int j = 0; j < keys; ++j) pairs += j <= place && (window == 0 || j > place - window) ? 1 : 0;
+        }
+        const AttentionResultTensors results{.output = full({queries, 3}), .log_sum_exp = full({1, queries})};
+        EXPECT_EQ(counted([&] { attention_forward(arguments, results); }).macs, pairs * 5)
+            << queries << " queries, " << keys << " keys, window " << window;
+      }
+    }
+  }
+}
+
+TEST_P(Counters, CountWantedGradientsOnly) {
+  const AttentionTensors arguments{.query = full({4, 2}),
+                                   .key = full({4, 2}),
+                                   .value = full({4, 3}),
+                                   .query_offsets = Offsets({0, 4}),
+                                   .key_offsets = Offsets({0, 4})};
+  const Tensor output = full({4, 3}), log_sum_exp = full({1, 4});
+  const auto macs = [&](const AttentionGradientTensors& wanted) {
+    return counted([&] { attention_backward(arguments, output, log_sum_exp, full({4, 3}), wanted); }).macs;
+  };
+  EXPECT_EQ(macs({.query = {full({4, 2})}, .key = {full({4, 2})}, .value = {full({4, 3})}}), 16u * 10);
+  EXPECT_EQ(macs({.query = {full({4, 2})}}), 16u * (2 + 3));
+  EXPECT_EQ(macs({.value = {full({4, 3})}}), 16u * (3 + 3));
+}
+
 // Rows of 5, 0 and 7 positions.
 TEST_P(Counters, CountCacheBytesByDType) {
   constexpr int64_t kHeads = 3, kKeyHeads = 1, kKey = 8, kValue = 4;

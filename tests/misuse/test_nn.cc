@@ -62,7 +62,7 @@ TEST(MisusedModules, Options) {
   THROWS("attention", MultiheadAttention({.d_model = 8, .heads = 4, .key_heads = 3}));
   THROWS("attention",
          MultiheadAttention({.d_model = 6, .heads = 2, .positions = {.kind = PositionKind::rotary}}));
-  for (const float softcap : {-1.0f, kNan})
+  for (const float softcap : {-1.0f, kNan, std::numeric_limits<float>::infinity()})
     THROWS("attention", MultiheadAttention({.d_model = 8, .softcap = softcap}));
 }
 
@@ -206,8 +206,8 @@ TEST(MisusedModules, Caches) {
     THROWS("cache", KeyValueCache{number});
     THROWS("cache", block_bytes(number, 8, DType::f32));
     THROWS("cache", block_bytes(8, number, DType::f32));
-    THROWS("cache", cache_bytes(layer(), number, 3, DType::f32));
-    THROWS("cache", cache_bytes(layer(), 3, number, DType::f32));
+    THROWS("cache", cache_bytes(layer(), {.prompt = number}, 3, DType::f32));
+    THROWS("cache", cache_bytes(layer(), {.prompt = 3}, number, DType::f32));
     if (number != kHuge) {
       THROWS("cache", KeyValueCache(1, {.window = number}));
     }

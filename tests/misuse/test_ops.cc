@@ -154,7 +154,7 @@ std::vector<OpCase> wider_cases() {
        [](const auto& in) { return linear_activate(in[0], LinearWeights({in[1]}), Activation::relu); }});
   cases.push_back(
       {"linear", {rows, {.good = weight, .free = {0}, .also_fit = {DType::bf16}}}, [](const auto& in) {
-         return linear_of([x = in[0]] { return Variable(x); }, LinearWeights({in[1]}));
+         return linear_of([x = in[0]] { return Variable(x); }, {}, LinearWeights({in[1]}));
        }});
   cases.push_back({"cross_entropy", {{.good = x}, matrix, {.good = labels}}, [](const auto& in) {
                      return linear_cross_entropy(in[0], LinearWeights({in[1]}), in[2], {}).loss;
@@ -454,11 +454,11 @@ TEST(MisusedTape, Gradients) {
   THROWS("backward", tape.backward(loss));
   RETURNS(scaled(x.value(), 2).value(), x.grad());
   THROWS("tape", Tape());
-  THROWS("record", Tape::record("mine", numbers({1}), {}));
-  THROWS("linear_of", linear_of({}, LinearWeights({numbers({1, 1})})));
-  THROWS("recomputed", recomputed(numbers({1}), {}));
+  THROWS("record", Tape::record("mine", numbers({1}), {}, {}));
+  THROWS("linear_of", linear_of({}, {}, LinearWeights({numbers({1, 1})})));
+  THROWS("recomputed", recomputed(numbers({1}), {}, {}));
   const Tape::Pause pause;
-  THROWS("record", Tape::record("mine", numbers({1}), [](const Tensor&) {}));
+  THROWS("record", Tape::record("mine", numbers({1}), {}, [](const Tensor&) {}));
   const Variable constant = numbers({2});
   THROWS("set_requires_grad", constant.set_requires_grad(true));
   Variable none;

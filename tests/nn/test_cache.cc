@@ -203,12 +203,46 @@ TEST(Cache, Bf16HalvesMemoryAndIsClose) {
   decoder.read(x, one, wide);
   decoder.read(x, one, half);
   EXPECT_EQ(half.bytes() * 2, wide.bytes());
-  EXPECT_LE(wide.bytes(), 2 * nn::cache_bytes(stack(nn::PositionKind::rotary, 0).layer, 50, 0, DType::f32));
+  EXPECT_LE(wide.bytes(),
+            2 * nn::cache_bytes(stack(nn::PositionKind::rotary, 0).layer, {.prompt = 50}, 0, DType::f32));
   const Tensor a = decoder.step(next, half), b = decoder.step(next, wide);
   expect_close(a, b, "bf16", 3e-2);
   EXPECT_FALSE(same_bits(a, b));
   EXPECT_THROW(nn::KeyValueCache(1, {.dtype = DType::i32}), UsageError);
   EXPECT_THROW(half.join(std::move(wide)), UsageError);
+}
+
+// Prompts that are read in chunks, then steps of one to three rows, which share the prompt.
+TEST(Cache, HoldsNoMoreThanItsBoundWithinAWindow) {
+  for (const int64_t window : {1, 30, 100, 2000}) {
+    for (const int64_t chunk : {7, 64, 700}) {
+      for (const int32_t rows : {1, 3}) {
+        constexpr int64_t kPrompt = 700, kSteps = 150;
+        nn::KeyValueCache cache(1, {.window = window});
+        int64_t most = 0;
+        const auto append = [&](int64_t tokens) {
+          const Tensor own = Tensor::zeros({cache.rows() * tokens, 4});
+          cache.append(own, own, Offsets::uniform(cache.rows(), tokens));
+          most = std::max(most, cache.bytes());
+          cache.forget();
+        };
+        for (int64_t read = 0; read < kPrompt; read += chunk) append(std::min(chunk, kPrompt - read));
+        cache.reorder(std::vector<int32_t>(static_cast<size_t>(rows)), Offsets({0, rows}));
+        for (int64_t i = 0; i < kSteps; ++i) {
+          append(1);
+          cache.reorder(rows == 1 ? std::vector<int32_t>{0} : std::vector<int32_t>{2, 0, 2},
+                        Offsets({0, rows}));
+        }
+        const nn::CacheUse use{.prompt = kPrompt, .chunk = chunk, .rows = rows, .steps = kSteps};
+        const int64_t bound = nn::cached_positions(use, window, Device::cpu), whole = kPrompt + rows * kSteps;
+        EXPECT_LE(most, nn::block_bytes(bound, 8, DType::f32)) << window << ", " << chunk << ", " << rows;
+        EXPECT_LE(bound, whole);
+        if (window <= 100 && chunk <= 64) {
+          EXPECT_LT(bound, whole) << window << ", " << chunk << ", " << rows;
+        }
+      }
+    }
+  }
 }
 
 TEST(PrefixCache, EvictsTheLeastRecentlyUsed) {

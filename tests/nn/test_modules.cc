@@ -13,6 +13,7 @@
 #include "qkv/ops/rotary.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
+#include "tests/support/scratch.h"
 
 namespace {
 
@@ -315,6 +316,37 @@ TEST(LanguageDecoder, EveryParameterGetsAGradient) {
     for (const float g : parameter.variable.grad().values()) largest = std::max(largest, std::abs(g));
     EXPECT_GT(largest, 1e-4f) << name;
   });
+}
+
+TEST(Encoder, TakesNoTokens) {
+  for (const auto kind : {nn::PositionKind::none, nn::PositionKind::rotary, nn::PositionKind::relative,
+                          nn::PositionKind::alibi}) {
+    // Its table of angles is this test's alone.
+    const nn::Encoder encoder(
+        {.layers = 1,
+         .layer = {.d_model = 12, .heads = 2, .d_ff = 9, .positions = {.kind = kind, .rotary_base = 1234}}});
+    nn::initialise(encoder, 4);
+    for (const int64_t sequences : {0, 3}) {
+      nn::ForwardContext context;
+      const Variable y = encoder(Tensor::zeros({0, 12}), Offsets::uniform(sequences, 0), context);
+      EXPECT_EQ(y.shape(), (Shape{0, 12}));
+    }
+  }
+}
+
+// A changed parameter would give the gradient of another function.
+TEST(Encoder, RefusesARecomputedLayerWhoseParametersChanged) {
+  const nn::Encoder encoder({.layers = 2, .layer = {.d_model = 12, .heads = 2, .d_ff = 9}});
+  nn::initialise(encoder, 4);
+  for (const bool recompute : {false, true}) {
+    nn::ForwardContext context{.training = true, .recompute = recompute};
+    Tape tape;
+    const Variable y = encoder(random_tensor({5, 12}, 3), Offsets::uniform(1, 5), context);
+    encoder.visit([](const std::string& name, const nn::Parameter& parameter) {
+      if (name == "layers.1.self_attn.q_proj.weight") Variable(parameter.variable).mark_modified();
+    });
+    expect_throw<UsageError>("layers.1.", [&] { tape.backward(y, random_tensor({5, 12}, 4)); });
+  }
 }
 
 TEST(Encoder, SequencesHaveTheSameBitsInAnyBatch) {

@@ -86,7 +86,8 @@ inline void check_against_differences(const GradientCheck& check, const Gradient
     const double typical = root_mean_square(gradients[n]);
     for (size_t i = 0; i < gradients[n].values().size(); ++i) {
       Variable leaf = leaves[n];
-      float& x = Tensor(leaf.value()).values()[i];
+      Tensor values = leaf.value();
+      float& x = values.values()[i];
       const float before = x;
       const auto at = [&](double shift) {
         x = static_cast<float>(before + shift);

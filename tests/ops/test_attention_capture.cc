@@ -119,6 +119,7 @@ TEST(AttentionCapture, RefusesOptionsThatContradictTheInputs) {
   EXPECT_THROW(batch.run({.relative_bias = random_tensor({2, 40}, 4)}), ShapeError) << "no middle";
   EXPECT_THROW(batch.run({.relative_bias = random_tensor({3, 41}, 4)}), ShapeError) << "heads";
   EXPECT_THROW(batch.run({.softcap = -1}), UsageError);
+  EXPECT_THROW(batch.run({.softcap = std::numeric_limits<float>::infinity()}), UsageError);
   EXPECT_THROW(batch.run({.key_heads = 4}), UsageError) << "the keys have 2";
   EXPECT_NO_THROW(batch.run({.key_heads = 2}));
   const Tensor three = random_tensor({10, 3, 6}, 5);

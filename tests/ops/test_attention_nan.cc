@@ -26,7 +26,8 @@ TEST(AttentionNan, StaysWithinItsSequence) {
   const Tensor key = random_tensor({2 * kLength, kFeatures}, 2);
   const Tensor value = random_tensor({2 * kLength, kFeatures}, 3);
   Tensor bad = value.clone();
-  for (float& x : bad.slice_rows(kBad, 1).values()) x = std::numeric_limits<float>::quiet_NaN();
+  Tensor bad_row = bad.slice_rows(kBad, 1);
+  for (float& x : bad_row.values()) x = std::numeric_limits<float>::quiet_NaN();
   for (const bool causal : {false, true}) {
     const AttentionOptions options{.causal = causal,
                                    .query_offsets = Offsets::uniform(2, kLength),

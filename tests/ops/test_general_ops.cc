@@ -13,6 +13,7 @@
 #include "qkv/ops/general/matmul.h"
 #include "qkv/ops/general/pooling.h"
 #include "qkv/ops/general/reduce.h"
+#include "qkv/ops/general/reshape.h"
 #include "qkv/ops/general/slice.h"
 #include "qkv/ops/general/softmax.h"
 #include "tests/ops/gradient_check.h"
@@ -102,6 +103,18 @@ TEST(Reduce, SumsAndMeans) {
               mean(Tensor::zeros({0, 2}));
             }),
             "mean: expected elements, found shape [0, 2]");
+}
+
+TEST(Reduce, SumsOfNoElementsAreZero) {
+  constexpr int64_t kLong = int64_t{1} << 59;
+  const Variable x = Variable::parameter(Tensor::zeros({kLong, 0}));
+  EXPECT_EQ(sum(x).value().item(), 0);
+  EXPECT_EQ(sum(x, 0).shape(), (Shape{0}));
+  EXPECT_EQ(sum(reshape(x, {0, kLong}), 1).shape(), (Shape{0}));
+  EXPECT_TRUE(std::ranges::equal(sum(Tensor::zeros({2, 0, 3}), 1).value().values(), std::vector<float>(6)));
+  Tape tape;
+  tape.backward(sum(x, 0), Tensor::zeros({0}));
+  EXPECT_EQ(x.grad().shape(), x.shape());
 }
 
 TEST(Reduce, Gradients) {
@@ -268,8 +281,9 @@ std::vector<double> losses_of(const Tensor& logits, const std::vector<int32_t>& 
 
 TEST(CrossEntropy, MatchesItsDefinition) {
   const std::vector<int32_t> labels{2, -100, 0, 4, 2, -100};
-  const Tensor logits = random_tensor({6, 5}, 1), weights = divisors({5}, 2);
-  for (float& weight : Tensor(weights).values()) weight = std::abs(weight);
+  const Tensor logits = random_tensor({6, 5}, 1);
+  Tensor weights = divisors({5}, 2);
+  for (float& weight : weights.values()) weight = std::abs(weight);
   const Tensor targets = Tensor::from(labels, {6});
   for (const bool weighted : {false, true}) {
     for (const float smoothing : {0.0f, 0.2f, 1.0f}) {

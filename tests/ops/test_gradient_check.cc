@@ -22,7 +22,8 @@ GradientCheck sum_with(const Backward& backward) {
                 const Variable x = in[0], y = in[1];
                 const Tensor sum = (Variable(x.value()) + Variable(y.value())).value();
                 if (!Tape::records({x, y})) return Variable(sum);
-                return Tape::record("sum", sum, [=](const Tensor& dz) { backward(x, y, dz); });
+                return Tape::record("sum", sum, {{x, false}, {y, false}},
+                                    [=](const Tensor& dz) { backward(x, y, dz); });
               },
           .inputs = {random_tensor({3, 4}, 1), random_tensor({3, 4}, 2)}};
 }

@@ -246,8 +246,8 @@ TEST(LinearOf, EqualsLinearOfTheComputedWeight) {
            {WeightLayout::in_place, WeightLayout::packed, WeightLayout::packed_bf16}) {
         const auto again = run(
             [&](const auto& in) {
-              return linear_of([&inner, x = in[0]] { return inner(x); }, LinearWeights({in[1]}, {in[2]}),
-                               layout);
+              return linear_of([&inner, x = in[0]] { return inner(x); }, {in[0]},
+                               LinearWeights({in[1]}, {in[2]}), layout);
             },
             inputs);
         const auto kept =
@@ -292,10 +292,10 @@ TEST(LinearOf, DoesNotKeepTheComputedWeight) {
   };
   const size_t bytes = 400 * 50 * sizeof(float);
   EXPECT_GE(kept_by([&] { return linear(inner(), weights); }), bytes);
-  EXPECT_LT(kept_by([&] { return linear_of(inner, weights); }), bytes / 2);
+  EXPECT_LT(kept_by([&] { return linear_of(inner, {x}, weights); }), bytes / 2);
   calls = 0;
   Tape tape;
-  const Variable y = linear_of(inner, weights);
+  const Variable y = linear_of(inner, {x}, weights);
   EXPECT_EQ(calls, 1);
   tape.backward(weighted_sum(y, random_tensor({400, 3}, 3)));
   EXPECT_EQ(calls, 2);
@@ -304,7 +304,7 @@ TEST(LinearOf, DoesNotKeepTheComputedWeight) {
 TEST(LinearOf, RecordsDependenceOnAParameter) {
   const Tensor x = random_tensor({4, 5}, 1), w = random_tensor({3, 5}, 2), dy = random_tensor({4, 3}, 3);
   const auto of = [&](const Variable& input, const Variable& weight) {
-    return linear_of([input] { return activate(input, Activation::tanh); }, LinearWeights({weight}));
+    return linear_of([input] { return activate(input, Activation::tanh); }, {input}, LinearWeights({weight}));
   };
   EXPECT_FALSE(of(Variable::parameter(x), w).requires_grad()) << "without a tape";
   Tape tape;

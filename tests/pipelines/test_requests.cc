@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
+#include <span>
 
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
@@ -31,6 +34,55 @@ std::map<uint64_t, search::Decoded> run(search::Engine& engine) {
     for (search::Decoded& one : engine.step()) decoded[one.request_id] = std::move(one);
   }
   return decoded;
+}
+
+// The engine finds texts again, with other ids. A beam search is asked for all that it has.
+template <class Pipeline, class Options, class Input, class TextsOf>
+void expect_each_text_once(const Pipeline& pipeline, Options options, const std::vector<Input>& inputs,
+                           const TextsOf& texts_of) {
+  size_t again = 0, several = 0;
+  for (const Input& input : inputs) {
+    search::Engine engine = pipeline.make_engine();
+    options.search.nbest = options.search.sampling ? 6 : options.search.beam;
+    auto request = pipeline.prepare(input, options);
+    engine.submit(request.decode);
+    const size_t decoded = run(engine).at(0).hypotheses.size();
+    const std::vector<std::string> all = texts_of(pipeline(std::span(&input, 1), options).at(0));
+    EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
+    again += decoded - all.size();
+    if (options.search.sampling) continue;
+    options.search.nbest = 2;
+    const std::vector<std::string> two = texts_of(pipeline(std::span(&input, 1), options).at(0));
+    EXPECT_TRUE(std::ranges::equal(two, std::span(all).first(std::min<size_t>(2, all.size()))));
+    several += two.size() == 2 ? 1 : 0;
+  }
+  EXPECT_GT(again, 0U) << "no text came twice: this test needs one that does";
+  if (!options.search.sampling) {
+    EXPECT_GT(several, 0U);
+  }
+}
+
+TEST(Requests, ReturnEachTextOnce) {
+  const TextGenerator generator(kModels / "gpt2_untied_relu");
+  GenerateOptions options = generator.default_options();
+  options.search.sampling = search::Sampling{.temperature = 0.01};
+  const std::vector<Prompt> prompts = {{.text = "a"}, {.text = "one two"}};
+  expect_each_text_once(generator, options, prompts, [](const Generated& generated) {
+    std::vector<std::string> texts;
+    for (const Completion& one : generated.completions) texts.push_back(one.text);
+    return texts;
+  });
+
+  const Translator translator(kData / "pipelines" / "golden" / "marian");
+  TranslateOptions how = translator.default_options();
+  how.search.beam = 16;  // other pieces of the same words
+  const std::vector<Source> sources = {
+      {.text = "one"}, {.text = "twenty-one"}, {.text = "two hundred and six"}};
+  expect_each_text_once(translator, how, sources, [](const Translation& found) {
+    std::vector<std::string> texts;
+    for (const TranslatedHypothesis& one : found.hypotheses) texts.push_back(one.text);
+    return texts;
+  });
 }
 
 TEST(Requests, OfATranslatorShareAnEngine) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -11,6 +12,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/philox.h"
 #include "qkv/search/constraints.h"
 #include "qkv/search/sampling.h"
 #include "tests/search/random_step_model.h"
@@ -85,6 +87,35 @@ TEST(Controls, DistributionsAreThoseOfTransformers) {
     ASSERT_EQ(values.size(), probabilities.size());
     for (size_t i = 0; i < values.size(); ++i)
       EXPECT_NEAR(values[i], probabilities[i], 1e-6) << expected["top_p"] << " " << i;
+  }
+}
+
+// The definition: a stable sort of all tokens.
+TEST(Sampling, TopPKeepsTheSmallestSetOfTheLikeliestTokens) {
+  RandomStream random(5, 1);
+  for (const size_t size : {1u, 64u, 65u, 500u}) {
+    for (const int levels : {2, 40, 1 << 20}) {  // ties go to the lower id
+      for (const double p : {1e-6, 0.1, 0.5, 0.97, 0.999999}) {
+        std::vector<float> logits(size);
+        for (float& x : logits)
+          x = std::floor(random.uniform() * static_cast<float>(levels)) * 8 / static_cast<float>(levels);
+        std::vector<float> found = logits, expected = logits;
+        shape_distribution(found, {.top_p = p});
+        shape_distribution(expected, {});
+        std::vector<size_t> order(size);
+        std::iota(order.begin(), order.end(), size_t{0});
+        std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return expected[i]; });
+        double sum = 0;
+        for (const size_t i : order) {
+          const double before = sum;
+          sum += static_cast<double>(expected[i]);
+          if (before >= p) expected[i] = 0;
+        }
+        const double kept = std::accumulate(expected.begin(), expected.end(), 0.0);
+        for (float& x : expected) x = static_cast<float>(static_cast<double>(x) / kept);
+        EXPECT_EQ(found, expected) << size << " tokens, " << levels << " levels, p " << p;
+      }
+    }
   }
 }
 

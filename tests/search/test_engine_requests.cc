@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "qkv/base/error.h"
@@ -11,6 +13,7 @@
 #include "qkv/search/engine/engine.h"
 #include "qkv/search/ensemble_step_model.h"
 #include "tests/search/random_step_model.h"
+#include "tests/support/scratch.h"
 
 namespace qkv::search {
 namespace {
@@ -156,12 +159,31 @@ TEST(EngineRequests, CancellationFreesRowsAndCacheAtOnce) {
   EXPECT_TRUE(drain(engine).at(4).cancelled);
 }
 
-TEST(EngineRequests, CancelIsNotForOnToken) {
+TEST(EngineRequests, OnTokenMaySubmitButNeitherStepNorCancel) {
   const RandomModel model{.seed = 5, .vocabulary = 25};
+  const Request other{.source = {2, 1}, .options = {.beam = 1}};
   Engine engine(std::make_shared<RandomStepModel>(model), kSpecial);
-  engine.submit(
-      {.source = {1}, .options = {.beam = 1}, .on_token = [&](const NewToken&) { return engine.cancel(0); }});
-  EXPECT_THROW(std::rethrow_exception(drain(engine).at(0).error), UsageError);
+  const auto error_of = [&](const std::function<bool(const NewToken&)>& on_token) {
+    const uint64_t id = engine.submit({.source = {1}, .options = {.beam = 1}, .on_token = on_token});
+    return drain(engine).at(id).error;
+  };
+  const auto refused = [&](const std::string& call, const std::function<bool(const NewToken&)>& on_token) {
+    EXPECT_EQ(qkv::testing::message_of<UsageError>([&] { std::rethrow_exception(error_of(on_token)); }),
+              call + ": expected to be called between steps, found a step under way");
+  };
+  refused("cancel", [&](const NewToken&) { return engine.cancel(0); });
+  refused("step", [&](const NewToken&) { return engine.step().empty(); });
+  EXPECT_THROW(std::rethrow_exception(error_of(
+                   [&](const NewToken&) { return decode_all(engine, std::span(&other, 1)).empty(); })),
+               UsageError);
+
+  std::optional<uint64_t> submitted;
+  engine.submit({.source = {1}, .options = {.beam = 1}, .on_token = [&](const NewToken&) {
+                   EXPECT_FALSE(engine.idle());
+                   if (!submitted) submitted = engine.submit(other);
+                   return true;
+                 }});
+  EXPECT_TRUE(same_bits(drain(engine).at(*submitted).hypotheses, alone(model, other)));
 }
 
 TEST(EngineRequests, ARequestThatNeedsMoreThanTheBudgetIsRefused) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <concepts>
 #include <limits>
 #include <sstream>
@@ -126,6 +127,13 @@ TEST(Tensor, AtChecksItsIndices) {
   EXPECT_EQ(message_of<ShapeError>([&] { x.at(0, 0, -5); }), "at(0, 0, -5): no element of shape [2, 3, 4]");
   EXPECT_EQ(message_of<ShapeError>([&] { x.at(1, 2); }), "at(1, 2): no element of shape [2, 3, 4]");
   EXPECT_EQ(message_of<ShapeError>([&] { ids.at(0); }), "tensor [2]: expected f32, found i32");
+}
+
+TEST(Tensor, ValuesOfATemporaryTensorAreACopy) {
+  const auto values = Tensor::full({1000}, 2).values();
+  Tensor::full({1000}, 7);  // takes the memory of the first
+  EXPECT_EQ(std::ranges::count(values, 2.0f), 1000);
+  static_assert(!std::is_assignable_v<decltype(Tensor::full({1}, 2).values()[0]), float>);
 }
 
 TEST(Tensor, SliceCopiesAlongAnyAxis) {

@@ -203,12 +203,14 @@ std::vector<explain::PartCost> layer_parts(const InspectArguments& arguments,
     described = {{"layer", "attention"},
                  {"d_model", options.d_model},
                  {"heads", options.heads},
+                 {"key_heads", options.key_heads ? options.key_heads : options.heads},
                  {"d_k", options.d_k ? options.d_k : options.d_model / options.heads},
                  {"d_v", options.d_v ? options.d_v : options.d_model / options.heads},
                  {"batch", options.batch},
                  {"length", options.query_length},
                  {"key_length", options.key_length ? options.key_length : options.query_length},
                  {"causal", options.causal},
+                 {"window", options.window},
                  {"bias", options.bias},
                  {"output_projection", options.output_projection}};
     return parts;
@@ -318,6 +320,8 @@ void add_inspect(Command& app) {
   of_layer(add_option(*command, "--d-model", a.attention.d_model, "N", "Model width"));
   of_layer(add_option(*command, "--length", a.length, "TOKENS", "Tokens of each sequence (queries)"));
   of_layer(add_option(*command, "--heads", a.attention.heads, "N", "Heads"));
+  of_layer(add_option(*command, "--key-heads", a.attention.key_heads, "N",
+                      "Heads of keys and values, a divisor of --heads; 0: --heads"));
   of_layer(add_option(*command, "--d-k", a.attention.d_k, "N",
                       "Width of queries and keys per head; 0: --d-model / --heads"));
   of_layer(add_option(*command, "--d-v", a.attention.d_v, "N",
@@ -325,6 +329,8 @@ void add_inspect(Command& app) {
   of_layer(add_option(*command, "--key-length", a.attention.key_length, "TOKENS",
                       "Tokens of the keys' sequence; 0: self-attention"));
   of_layer(command->add_flag("--causal", a.attention.causal, "Count only the pairs that causality allows"));
+  of_layer(add_option(*command, "--window", a.attention.window, "KEYS",
+                      "With --causal: the keys that a query attends to, its own included; 0: all"));
   of_layer(command->add_flag("--no-output-projection", a.no_output_projection, "Without W^O"));
   of_layer(add_option(*command, "--d-ff", a.feed_forward.d_ff, "N", "Inner width of the feed-forward"));
   of_layer(command->add_flag("--no-bias", a.no_bias, "Without biases"));

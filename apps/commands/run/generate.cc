@@ -69,17 +69,17 @@ std::string generated_text(const pipelines::Generated& generated, const std::str
   return text;
 }
 
-// A truncated completion has as many tokens as requested, or as the model has positions for.
-void report_positions(const pipelines::Generated& generated, const pipelines::GenerateOptions& options,
-                      const std::string& where) {
-  for (const pipelines::Completion& one : generated.completions) {
-    const int64_t tokens = std::ssize(one.hypothesis.ids);
-    const int64_t most = options.max_new_tokens(generated.prompt_tokens);
-    if (one.hypothesis.complete || tokens >= most) continue;
-    say(concat(where, ": stopped after ", tokens, " of ", most,
-               " tokens, at the end of the model's positions"));
-    return;
-  }
+// Reports, before the prompt is continued, that the model has fewer positions than requested tokens.
+void report_positions(const pipelines::TextGenerator& generator, const pipelines::Prompt& prompt,
+                      const pipelines::GenerateOptions& options, const std::string& where) {
+  const pipelines::GenerationRequest request = generator.prepare({.text = prompt.text}, options);
+  if (request.done()) return;
+  const int64_t tokens = request.decode.options.max_new_tokens;
+  const int64_t wanted = options.max_new_tokens(request.generated.prompt_tokens);
+  if (tokens + (options.search.forced_eos ? 1 : 0) >= wanted) return;
+  say(concat(where, ": at most ", tokens, " of ", wanted, " new tokens: the model has ",
+             generator.model().model->config().max_positions, " positions, and the prompt takes ",
+             request.generated.prompt_tokens));
 }
 
 // Streams the completion of one prompt.
@@ -94,13 +94,13 @@ void continue_prompt(const pipelines::TextGenerator& generator, const GenerateAr
       std::cout << text << std::flush;
     };
   }
+  report_positions(generator, prompt, options, "--prompt");
   const pipelines::Generated generated =
       generator(std::span(&prompt, 1), options, arguments.engine.engine, arguments.engine.step_model).front();
   if (!generated.error.empty()) throw DataError(concat("--prompt: ", generated.error));
   if (!shown)
     std::cout << (arguments.lines.json ? to_json(generated) : generated_text(generated, prompt.text));
   std::cout << '\n';
-  report_positions(generated, options, "--prompt");
 }
 
 void generate(const GenerateArguments& arguments) {
@@ -111,13 +111,11 @@ void generate(const GenerateArguments& arguments) {
       arguments.lines,
       [&](std::span<const std::string> texts, std::span<const int64_t> lines) {
         std::vector<pipelines::Prompt> prompts;
-        for (size_t i = 0; i < texts.size(); ++i)
+        for (size_t i = 0; i < texts.size(); ++i) {
           prompts.push_back({.text = texts[i], .key = static_cast<uint64_t>(lines[i])});
-        std::vector<pipelines::Generated> results =
-            generator(prompts, options, arguments.engine.engine, arguments.engine.step_model);
-        for (size_t i = 0; i < results.size(); ++i)
-          report_positions(results[i], options, concat("line ", lines[i]));
-        return results;
+          report_positions(generator, prompts.back(), options, concat("line ", lines[i]));
+        }
+        return generator(prompts, options, arguments.engine.engine, arguments.engine.step_model);
       },
       [](const pipelines::Generated& generated, const pipelines::Line& line) {
         return generated_text(generated, line.text);
@@ -144,7 +142,7 @@ void add_generate(Command& app) {
              "Minimum length of a completion, its end token not counted (default: the model's)");
   add_option(*command, "--beam", arguments->beam, "N",
              "Hypotheses kept at each step; 1: greedy search (default: the model's)");
-  add_option(*command, "--nbest", arguments->nbest, "N", "Completions per prompt, best first");
+  add_option(*command, "--nbest", arguments->nbest, "N", "Completions per prompt, best first; equal texts once");
   add_option(
       *command, "--length-penalty", arguments->length_penalty, "ALPHA",
       "Length penalty of a beam search: larger values favour longer completions (default: the model's)");

@@ -128,8 +128,8 @@ void add_translate(Command& app) {
   add_decode_options(*command, arguments->decode);
   Option* nbest =
       add_option(*command, "--nbest", arguments->nbest, "N",
-                 "Translations per line, best first; each output line then begins with the line's\n"
-                 "number and a tab (default: 1)");
+                 "Translations per line, best first, equal texts once; each output line then begins\n"
+                 "with the line's number and a tab (default: 1)");
   add_option(*command, "--alternatives", arguments->alternatives, "N",
              "Show the N most likely next tokens, each with its best completion: at the first\n"
              "position, or after a prefix (default: off)")

@@ -142,7 +142,7 @@ struct CachedAttention {
 };
 
 struct AttentionGradients {
-  float* query = nullptr;  // layouts of the inputs, with separate strides
+  float* query = nullptr;  // layouts of the inputs, with separate strides; null: not wanted
   float* key = nullptr;
   float* value = nullptr;
   int64_t query_stride = 0, key_stride = 0, value_stride = 0;

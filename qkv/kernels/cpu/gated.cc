@@ -37,7 +37,6 @@ void gated_backward_rows(const Gated& a, const float* dy, const GradientRows& d_
   for (int64_t row = begin; row < end; ++row) {
     const float *gate = a.gate + row * a.gate_stride, *x = a.x + row * a.x_stride;
     const auto put = [&](const GradientRows& to, auto v, auto part, int64_t column) HWY_ATTR {
-      if (to.data == nullptr) return;
       float* at = to.data + row * to.stride + column;
       if (to.accumulate == Accumulate::yes) v = hn::Add(v, load(d, at, part));
       store(d, v, at, part);
@@ -45,9 +44,11 @@ void gated_backward_rows(const Gated& a, const float* dy, const GradientRows& d_
     for_dropped_row(d, drop, row, a.cols, [&](auto part, int64_t column, int64_t i) HWY_ATTR {
       const auto upstream = drop.apply(d, load(d, dy + row * a.cols + column, part), i);
       const auto g = load(d, gate + column, part);
-      const auto slope = hn::Mul(Function::derivative(d, g), load(d, x + column, part));
-      put(d_gate, hn::Mul(slope, upstream), part, column);
-      put(d_x, hn::Mul(Function::value(d, g), upstream), part, column);
+      if (d_gate.data != nullptr) {
+        const auto slope = hn::Mul(Function::derivative(d, g), load(d, x + column, part));
+        put(d_gate, hn::Mul(slope, upstream), part, column);
+      }
+      if (d_x.data != nullptr) put(d_x, hn::Mul(Function::value(d, g), upstream), part, column);
     });
   }
 }

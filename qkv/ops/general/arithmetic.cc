@@ -50,7 +50,10 @@ Variable binary(const char* operation, BinaryOp op, const Variable& left, const 
   Tensor z = Tensor::empty(broadcast_shape(operation, x, y), DType::f32, x.value().device());
   kernels::binary(op, x.value(), y.value(), z, Accumulate::no);
   if (!Tape::records({x, y})) return z;
-  return Tape::record(operation, z, [=](const Tensor& dz) {
+  const bool product = op == BinaryOp::multiply;
+  const Tape::Input saved_x{x, product && y.requires_grad()};
+  const Tape::Input saved_y{y, op == BinaryOp::divide || (product && x.requires_grad())};
+  return Tape::record(operation, z, {saved_x, saved_y}, [=](const Tensor& dz) {
     switch (op) {
       case BinaryOp::add:
       case BinaryOp::subtract:

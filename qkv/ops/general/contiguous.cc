@@ -13,7 +13,7 @@ Variable contiguous_f32(const char* operation, const Variable& x) {
   if (x.value().contiguous()) return x;
   const Tensor y = x.value().clone();
   if (!Tape::records({x})) return y;
-  return Tape::record("contiguous", y, [=](const Tensor& dy) { x.add_grad(dy); });
+  return Tape::record("contiguous", y, {{x, false}}, [=](const Tensor& dy) { x.add_grad(dy); });
 }
 
 }  // namespace qkv

@@ -29,7 +29,7 @@ Variable drop_path(const Variable& x, const Offsets& offsets, const Dropout& dro
   Tensor y = empty_like(x.value());
   kernels::binary(kernels::BinaryOp::multiply, x.value(), factors, y, Accumulate::no);
   if (!Tape::records({x})) return y;
-  return Tape::record("drop_path", y, [=](const Tensor& dy) {
+  return Tape::record("drop_path", y, {{x, false}}, [=](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
     kernels::binary(kernels::BinaryOp::multiply, dy, factors, slot.tensor, slot.accumulate);
   });

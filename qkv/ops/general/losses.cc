@@ -66,7 +66,7 @@ Variable cross_entropy(const Variable& input, const Tensor& labels, const ClassL
   Tensor log_sum_exp = empty_like(losses);
   kernels::label_loss(logits.value(), targets, losses, log_sum_exp);
   if (!Tape::records({logits})) return reduced(losses, options.reduction, count);
-  const Variable recorded = Tape::record(kCrossEntropy, losses, [=](const Tensor& d_losses) {
+  const Variable recorded = Tape::record(kCrossEntropy, losses, {logits}, [=](const Tensor& d_losses) {
     GradientSlot slot = logits.gradient_slot();
     kernels::label_loss_backward(logits.value(), targets, log_sum_exp, d_losses, slot.tensor,
                                  slot.accumulate);

@@ -40,7 +40,7 @@ Variable matmul(const Variable& left, const Variable& right) {
   Tensor rows = folded(z);
   kernels::batched_product(folded(x.value()), y.value(), Transposed::none, rows, Accumulate::no);
   if (!Tape::records({x, y})) return z;
-  return Tape::record("matmul", z, [=](const Tensor& dz) {
+  return Tape::record("matmul", z, {{x, y.requires_grad()}, {y, x.requires_grad()}}, [=](const Tensor& dz) {
     // dx = dz y^T, dy = x^T dz
     if (x.requires_grad()) {
       GradientSlot slot = x.gradient_slot();
@@ -62,7 +62,7 @@ Variable transpose(const Variable& input) {
   Tensor y = Tensor::empty(with_last_axes(shape, shape[-1], shape[-2]), DType::f32, x.value().device());
   kernels::transpose(x.value(), y, Accumulate::no);
   if (!Tape::records({x})) return y;
-  return Tape::record("transpose", y, [=](const Tensor& dy) {
+  return Tape::record("transpose", y, {{x, false}}, [=](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
     kernels::transpose(dy, slot.tensor, slot.accumulate);
   });

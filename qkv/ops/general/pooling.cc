@@ -24,7 +24,7 @@ Variable segment_mean(const Variable& input, const Offsets& offsets) {
   Tensor y = Tensor::empty({offsets.sequences(), x.shape()[1]}, DType::f32, x.value().device());
   kernels::segment_mean(x.value(), offsets, y);
   if (!Tape::records({x})) return y;
-  return Tape::record("segment_mean", y, [=](const Tensor& dy) {
+  return Tape::record("segment_mean", y, {{x, false}}, [=](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
     kernels::segment_mean_backward(dy, offsets, slot.tensor, slot.accumulate);
   });
@@ -37,7 +37,7 @@ Variable segment_max(const Variable& input, const Offsets& offsets) {
   Tensor rows = Tensor::empty(y.shape(), DType::i32, y.device());
   kernels::segment_max(x.value(), offsets, y, rows);
   if (!Tape::records({x})) return y;
-  return Tape::record("segment_max", y, [=](const Tensor& dy) {
+  return Tape::record("segment_max", y, {{x, false}}, [=](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
     if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
     kernels::segment_max_backward(dy, offsets, rows, slot.tensor);

@@ -22,7 +22,7 @@ Variable prepend(const Variable& one, const Variable& rows, int64_t sequences) {
     y.slice_rows(s * (length + 1) + 1, length).copy_from(x.value().slice_rows(s * length, length));
   }
   if (!Tape::records({row, x})) return y;
-  return Tape::record("prepend", y, [=](const Tensor& dy) {
+  return Tape::record("prepend", y, {{row, false}, {x, false}}, [=](const Tensor& dy) {
     for (int64_t s = 0; s < sequences && row.requires_grad(); ++s) {
       row.add_grad(dy.slice_rows(s * (length + 1), 1));
     }

@@ -17,7 +17,7 @@ Variable scaled_sum(const char* operation, const Variable& x, float factor, cons
   kernels::sum_to(x.value(), factor, y, Accumulate::no);
   const Tensor result = y.reshape(shape);
   if (!Tape::records({x})) return result;
-  return Tape::record(operation, result, [=](const Tensor& dy) {
+  return Tape::record(operation, result, {{x, false}}, [=](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
     kernels::binary(kernels::BinaryOp::multiply, dy.reshape(kept), Tensor::full(Shape{}, factor, dy.device()),
                     slot.tensor, slot.accumulate);

@@ -12,7 +12,7 @@ Variable scaled(const Variable& input, float factor) {
   Tensor y = empty_like(x.value());
   kernels::scale(x.value(), factor, y, Accumulate::no);
   if (!Tape::records({x})) return y;
-  return Tape::record("scaled", y, [=](const Tensor& dy) {
+  return Tape::record("scaled", y, {{x, false}}, [=](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
     kernels::scale(dy, factor, slot.tensor, slot.accumulate);
   });

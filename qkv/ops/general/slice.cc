@@ -1,5 +1,7 @@
 #include "qkv/ops/general/slice.h"
 
+#include <utility>
+
 #include "qkv/kernels/broadcast.h"
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/general/contiguous.h"
@@ -54,7 +56,7 @@ Variable slice(const Variable& input, int axis, int64_t begin, int64_t count) {
   const Axis at = axis_of("slice", x.shape(), axis);
   const Tensor y = x.value().slice(axis, begin, count);
   if (!Tape::records({x})) return y;
-  return Tape::record("slice", y, [=](const Tensor& dy) {
+  return Tape::record("slice", y, {{x, false}}, [=](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
     if (slot.accumulate == Accumulate::no) slot.tensor.fill_zero();
     copy(dy.reshape({at.outer, count * at.inner}), view(slot.tensor, at, begin, count), Accumulate::yes);
@@ -86,7 +88,9 @@ Variable concatenate(const std::vector<Variable>& inputs, int axis) {
     begin += count;
   }
   if (!Tape::records(parts)) return y;
-  return Tape::record("concatenate", y, [=](const Tensor& dy) {
+  std::vector<Tape::Input> unsaved;
+  for (const Variable& part : parts) unsaved.emplace_back(part, false);
+  return Tape::record("concatenate", y, std::move(unsaved), [=](const Tensor& dy) {
     int64_t first = 0;
     for (const Variable& part : parts) {
       const int64_t count = part.shape()[axis];

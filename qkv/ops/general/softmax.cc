@@ -18,7 +18,7 @@ Variable over_rows(const char* operation, const Variable& input, bool log) {
     kernels::softmax(x.value(), y);
   }
   if (!Tape::records({x})) return y;
-  return Tape::record(operation, y, [=](const Tensor& dy) {
+  return Tape::record(operation, y, {{x, false}}, [=](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
     kernels::softmax_backward(log, y, dy, slot.tensor, slot.accumulate);
   });

@@ -18,7 +18,7 @@ Variable weighted_sum(const Variable& input, const Tensor& given) {
   for (size_t i = 0; i < values.size(); ++i) sum += double{values[i]} * factors[i];
   Tensor y = Tensor::full({1}, static_cast<float>(sum), device);
   if (!Tape::records({x})) return y;
-  return Tape::record("weighted_sum", y, [=](const Tensor& dy) {
+  return Tape::record("weighted_sum", y, {{x, false}}, [=](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
     kernels::scale(from_host(coefficients, device), to_host(dy).item(), slot.tensor, slot.accumulate);
   });

@@ -89,6 +89,7 @@ uint64_t Engine::submit(Request request) {
   }
   const int64_t bytes =
       model_->cache_bytes({.source_tokens = std::ssize(request.source),
+                           .chunk_tokens = options_.prefill_tokens,
                            .rows = max_rows(options),
                            .tokens = options.limit(std::ssize(request.source), std::ssize(request.prefix))});
   if (options_.cache_bytes > 0 && bytes > options_.cache_bytes) {
@@ -128,6 +129,7 @@ bool Engine::cancel(uint64_t request_id) {
 }
 
 std::vector<Decoded> Engine::step() {
+  if (stepping_) throw UsageError("step: expected to be called between steps, found a step under way");
   const ProfileScope profile("search");
   stepping_ = true;
   last_step_rows_ = 0;

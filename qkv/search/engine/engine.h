@@ -70,7 +70,8 @@ class Engine {
   // Whether step() has no work and no results left.
   bool idle() const;
   // Admits queued requests while there is room, reads prompts, and advances every row by one token. Returns
-  // the requests that ended since the last call.
+  // the requests that ended since the last call. Throws UsageError if called from Request::on_token, which
+  // may call submit() and the functions below.
   std::vector<Decoded> step();
 
   // Bytes that the running requests may come to need; at most EngineOptions::cache_bytes if that is not 0.

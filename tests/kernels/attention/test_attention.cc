@@ -393,6 +393,37 @@ TEST(Attention, GradientsAccumulate) {
   }
 }
 
+// Long sequences add up partial sums of the queries' gradients.
+TEST(Attention, UnwantedGradientsChangeNoOther) {
+  for (const int keys : {70, 3100}) {
+    const AttentionCase problem({.queries = {60, 4},
+                                 .keys = {keys, 9},
+                                 .heads = 2,
+                                 .d_k = 9,
+                                 .d_v = 20,
+                                 .key_heads = 1,
+                                 .relative = true,
+                                 .causal = true});
+    const auto forward = problem.forward();
+    const auto all = problem.backward(forward);
+    for (const int wanted : {0, 1, 2, 3, 4, 5, 6}) {
+      const bool query = (wanted & 1) != 0, key = (wanted & 2) != 0, value = (wanted & 4) != 0;
+      const auto some = problem.backward(forward, Accumulate::no, 777.0f, {query, key, value});
+      const auto expect = [&](bool computed, const Rows& found, const Rows& expected) {
+        if (computed) {
+          EXPECT_EQ(found.memory, expected.memory) << wanted;
+        } else {
+          EXPECT_TRUE(std::ranges::all_of(found.values(), [](float x) { return x == 777; })) << wanted;
+        }
+      };
+      expect(query, some.query, all.query);
+      expect(key, some.key, all.key);
+      expect(value, some.value, all.value);
+      EXPECT_EQ(some.relative, all.relative) << wanted;
+    }
+  }
+}
+
 // Few queries read keys and values in place.
 TEST(Attention, FewQueriesOverManyKeys) {
   for_each_target([] {

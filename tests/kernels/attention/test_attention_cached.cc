@@ -158,6 +158,14 @@ TEST(CachedAttention, ReadsBf16Entries) {
     const std::vector<float> wide = one.run(0, 4);
     one.dtype = DType::bf16;
     EXPECT_EQ(one.run(0, 4), wide);
+    // A key head's entries are widened for three heads, two and one, or one.
+    const int before = threads();
+    for (const int count : {1, 4, 16}) {
+      set_threads(count);
+      EXPECT_EQ(one.run(0, 4), wide) << count << " threads";
+      EXPECT_TRUE(std::ranges::equal(one.run(0, 1), std::span(wide).first(wide.size() / 4))) << count;
+    }
+    set_threads(before);
     expect_right(one, 2e-6);
   }
 }

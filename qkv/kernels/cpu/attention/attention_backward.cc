@@ -64,8 +64,9 @@ class Backward {
     ahead_ = {rows_ahead(head, next.head * shape_.query_heads_per_key(), 0),
               {in.key + head.first_key * in.key_stride + next.head * d_k, in.key_stride, keys, d_k},
               {in.value + head.first_key * in.value_stride + next.head * d_v, in.value_stride, keys, d_v},
-              {g.key + head.first_key * g.key_stride + next.head * d_k, g.key_stride, keys, d_k},
-              {g.value + head.first_key * g.value_stride + next.head * d_v, g.value_stride, keys, d_v}};
+              gradient_ahead(g.key, head.first_key * g.key_stride + next.head * d_k, g.key_stride, keys, d_k),
+              gradient_ahead(g.value, head.first_key * g.value_stride + next.head * d_v, g.value_stride, keys,
+                             d_v)};
   }
 
   void run(const AttentionTask& task) {
@@ -90,6 +91,13 @@ class Backward {
     RowsAhead query, grad, output, gradient;
   };
 
+  // None of a gradient that is not wanted.
+  static RowsAhead gradient_ahead(const float* gradient, int64_t offset, int64_t stride, int64_t rows,
+                                  int64_t cols) {
+    if (gradient == nullptr) return {};
+    return {gradient + offset, stride, rows, cols};
+  }
+
   // The rows of a tile that begins at query `first`.
   QueriesAhead rows_ahead(const AttentionHead& head, int64_t query_head, int64_t first) const {
     const int64_t row = head.first_query + first, rows = std::min(head.queries - first, kTileQueries);
@@ -99,7 +107,7 @@ class Backward {
         {a_.input.query + row * a_.input.query_stride + query_head * d_k, a_.input.query_stride, rows, d_k},
         {a_.grad_output + row * a_.grad_output_stride + query_head * d_v, a_.grad_output_stride, rows, d_v},
         {a_.output + row * a_.output_stride + query_head * d_v, a_.output_stride, rows, d_v},
-        {g.query + row * g.query_stride + query_head * d_k, g.query_stride, rows, d_k}};
+        gradient_ahead(g.query, row * g.query_stride + query_head * d_k, g.query_stride, rows, d_k)};
   }
 
   void begin_keys() {
@@ -125,10 +133,14 @@ class Backward {
       ahead_.key_gradient.fetch(j);
       ahead_.value_gradient.fetch(j);
     }
-    put(key_gradient_, key_width_, keys_, shape_.d_k, shape_.scale, g.key_accumulate,
-        g.key + row * g.key_stride + task_.head * shape_.d_k, g.key_stride);
-    put(value_gradient_, value_width_, keys_, shape_.d_v, 1.0f, g.value_accumulate,
-        g.value + row * g.value_stride + task_.head * shape_.d_v, g.value_stride);
+    if (g.key != nullptr) {
+      put(key_gradient_, key_width_, keys_, shape_.d_k, shape_.scale, g.key_accumulate,
+          g.key + row * g.key_stride + task_.head * shape_.d_k, g.key_stride);
+    }
+    if (g.value != nullptr) {
+      put(value_gradient_, value_width_, keys_, shape_.d_v, 1.0f, g.value_accumulate,
+          g.value + row * g.value_stride + task_.head * shape_.d_v, g.value_stride);
+    }
   }
 
   void put(const float* from, int64_t from_stride, int64_t rows, int64_t cols, float factor,
@@ -146,9 +158,10 @@ class Backward {
   // The queries [first, first + count) and all visible keys of the block.
   void advance(int64_t first, int64_t count) {
     const auto& g = a_.gradients;
-    const bool apart = task_.partial != nullptr;
+    const bool wanted = g.query != nullptr, apart = task_.partial != nullptr;
     const int64_t in_group = query_head_ - task_.head * shape_.query_heads_per_key();
-    float* const to = apart
+    float* const to = !wanted ? nullptr
+                      : apart
                           ? task_.partial + (in_group * head_.queries + first) * shape_.d_k
                           : g.query + (head_.first_query + first) * g.query_stride + query_head_ * shape_.d_k;
     const int64_t stride = apart ? shape_.d_k : g.query_stride;
@@ -157,7 +170,7 @@ class Backward {
     const Accumulate accumulate = first_key_ > task_.first ? Accumulate::yes : start;
     const int64_t end = std::min(first_key_ + keys_, head_.key_limit(first + count - 1));
     if (end <= first_key_) {
-      if (accumulate == Accumulate::yes) return;
+      if (accumulate == Accumulate::yes || !wanted) return;
       for (int64_t i = 0; i < count; ++i) std::fill_n(to + i * stride, shape_.d_k, 0.0f);
       return;
     }
@@ -167,7 +180,7 @@ class Backward {
     for (int64_t key = first_key_; key < end; key += kTileKeys) {
       add_tile({first, count, key, std::min(kTileKeys, first_key_ + keys_ - key)});
     }
-    put(query_gradient_, key_width_, count, shape_.d_k, 1.0f, accumulate, to, stride);
+    if (wanted) put(query_gradient_, key_width_, count, shape_.d_k, 1.0f, accumulate, to, stride);
   }
 
   void prepare(int64_t first, int64_t count) {
@@ -231,17 +244,19 @@ class Backward {
 
     const int64_t from = head_.first_query_of(tile.key, tile.query), row = from - tile.query;
     const int64_t queries = tile.queries - row;
-    multiply({.a = {dscores_ + row * kTileKeys, kTileKeys, 1},
-              .rows = queries,
-              .b = key_rows_ + offset * key_width_,
-              .b_stride = key_width_,
-              .c = query_gradient_ + row * key_width_,
-              .c_stride = key_width_,
-              .vectors = key_width_ / lanes,
-              .start = tile.key == first_key_ ? Start::zero : Start::add},
-             [&](int64_t first, int64_t count) {
-               return Depth{0, seen_keys(head_, tile, from + first + count - 1)};
-             });
+    if (a_.gradients.query != nullptr) {
+      multiply({.a = {dscores_ + row * kTileKeys, kTileKeys, 1},
+                .rows = queries,
+                .b = key_rows_ + offset * key_width_,
+                .b_stride = key_width_,
+                .c = query_gradient_ + row * key_width_,
+                .c_stride = key_width_,
+                .vectors = key_width_ / lanes,
+                .start = tile.key == first_key_ ? Start::zero : Start::add},
+               [&](int64_t first, int64_t count) {
+                 return Depth{0, seen_keys(head_, tile, from + first + count - 1)};
+               });
+    }
     // Keys as rows: queries before the first key of a block see none of it.
     const auto seeing = [&](int64_t first, int64_t) {
       return Depth{std::min(head_.first_query_of(tile.key + first, tile.query) - tile.query, tile.queries),
@@ -255,13 +270,13 @@ class Backward {
                     .c_stride = value_width_,
                     .vectors = value_width_ / lanes};
     const int64_t rows = product.rows, summed = std::clamp<int64_t>(summed_keys_ - offset, 0, rows);
-    sum_keys(product, summed, seeing);
+    if (a_.gradients.value != nullptr) sum_keys(product, summed, seeing);
     product.a.data = dscores_;
     product.b = query_rows_;
     product.b_stride = product.c_stride = key_width_;
     product.c = key_gradient_ + offset * key_width_;
     product.vectors = key_width_ / lanes;
-    sum_keys(product, summed, seeing);
+    if (a_.gradients.key != nullptr) sum_keys(product, summed, seeing);
     summed_keys_ = std::max(summed_keys_, offset + rows);
   }
 
@@ -422,7 +437,7 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
   } else {
     plan.run(body);
   }
-  plan.add_partials(shape, gradients.query, gradients.query_stride);
+  if (gradients.query != nullptr) plan.add_partials(shape, gradients.query, gradients.query_stride);
   if (gradients.relative != nullptr) plan.add_distances(shape, gradients.relative);
 }
 

@@ -131,23 +131,10 @@ HeadEntries widened(const CachedAttention& a, int64_t row, int64_t key_head, Att
   return {pointers, 0, a.d_k};
 }
 
-void attend(const CachedAttention& a, int64_t row, int64_t head) {
+void attend(const CachedAttention& a, int64_t row, int64_t head, const HeadEntries& own, float* scores) {
   const Floats d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = a.lengths[row];
   float* to = a.output + row * a.output_stride + head * a.d_v;
-  if (count == 0) {
-    std::fill_n(to, a.d_v, 0.0f);
-    return;
-  }
-  AttentionScratch& scratch = AttentionScratch::of_this_thread();
-  // dot_products() writes up to three numbers beyond the scores.
-  const bool wide = a.dtype == DType::f32;
-  scratch.start(count + 4 + (wide ? 0 : count * (a.d_k + a.d_v + 2)));
-  float* scores = scratch.take(count + 4);
-  const int64_t key_head = head / (a.heads / a.key_heads);
-  const HeadEntries own = wide ? HeadEntries{reinterpret_cast<const float* const*>(a.entries[row]),
-                                             key_head * a.d_k, a.key_heads * a.d_k + key_head * a.d_v}
-                               : widened(a, row, key_head, scratch);
   const float* const* entries = own.entries;
   dot_products(
       d, a.query + row * a.query_stride + head * a.d_k, a.d_k,
@@ -172,6 +159,25 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
   }
 }
 
+// Heads [first, first + heads), which have one key head.
+void attend_heads(const CachedAttention& a, int64_t row, int64_t first, int64_t heads) {
+  const int64_t count = a.lengths[row];
+  if (count == 0) {
+    std::fill_n(a.output + row * a.output_stride + first * a.d_v, heads * a.d_v, 0.0f);
+    return;
+  }
+  AttentionScratch& scratch = AttentionScratch::of_this_thread();
+  // dot_products() writes up to three numbers beyond the scores.
+  const bool wide = a.dtype == DType::f32;
+  scratch.start(count + 4 + (wide ? 0 : count * (a.d_k + a.d_v + 2)));
+  float* scores = scratch.take(count + 4);
+  const int64_t key_head = first / (a.heads / a.key_heads);
+  const HeadEntries own = wide ? HeadEntries{reinterpret_cast<const float* const*>(a.entries[row]),
+                                             key_head * a.d_k, a.key_heads * a.d_k + key_head * a.d_v}
+                               : widened(a, row, key_head, scratch);
+  for (int64_t head = first; head < first + heads; ++head) attend(a, row, head, own, scores);
+}
+
 }  // namespace
 }  // namespace qkv::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -179,18 +185,30 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace qkv::kernels::cpu {
 
-HWY_EXPORT(attend);
+HWY_EXPORT(attend_heads);
 
 void attention_cached(const CachedAttention& attention) {
   int64_t positions = 0;
   for (int64_t row = 0; row < attention.rows; ++row) positions += attention.lengths[row];
   const int64_t width = attention.d_k + attention.d_v;
+  // Each task has a row and, where bf16 entries must be widened, all heads of a key head, or a part of them
+  // if there are more threads than key heads.
+  const int64_t group = attention.heads / attention.key_heads, pairs = attention.rows * attention.key_heads;
+  const int64_t parts = attention.dtype == DType::f32 || pairs == 0
+                            ? group
+                            : std::clamp<int64_t>((threads() + pairs - 1) / pairs, 1, group);
+  const int64_t heads = (group + parts - 1) / parts;
   // Waking a thread pays off from about ten microseconds of work.
-  const int64_t of_one = std::max<int64_t>(1, positions / std::max<int64_t>(1, attention.rows) * width);
+  const int64_t of_one =
+      std::max<int64_t>(1, positions / std::max<int64_t>(1, attention.rows) * width * heads);
   const int64_t grain = std::max<int64_t>(1, 65536 / of_one);
-  parallel_for(attention.rows * attention.heads, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(pairs * parts, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      HWY_DYNAMIC_DISPATCH(attend)(attention, i / attention.heads, i % attention.heads);
+      const int64_t first = i % parts * heads, count = std::min(heads, group - first);
+      if (count <= 0) continue;
+      const int64_t pair = i / parts, key_head = pair % attention.key_heads;
+      HWY_DYNAMIC_DISPATCH(attend_heads)
+      (attention, pair / attention.key_heads, key_head * group + first, count);
     }
   });
 }
