@@ -106,8 +106,8 @@ TranslationRequest Translator::prepare(const Source& source, const TranslateOpti
   check(options);
   TranslationRequest request{.decode = {}, .translation = {}, .alignment = options.alignment};
   Translation& translation = request.translation;
-  if (std::string error = utf8_error(source.text); !error.empty()) return failed(std::move(request), error);
-  if (std::string error = utf8_error(source.prefix); !error.empty())
+  if (std::string error = text_error(source.text); !error.empty()) return failed(std::move(request), error);
+  if (std::string error = text_error(source.prefix); !error.empty())
     return failed(std::move(request), concat("prefix: ", error));
   const text::TranslationTokenizer& tokenizer = *model().tokenizer;
   request.decode.options = options.search;
