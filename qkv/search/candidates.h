@@ -24,4 +24,7 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
 // log-probability only under a repetition penalty.
 bool needs_logits(const SearchOptions& options);
 
+// The `count` most likely tokens, best first, ties by id.
+std::vector<TokenProbability> most_likely(std::span<const float> log_probabilities, int count);
+
 }  // namespace qkv::search
