@@ -7,7 +7,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "apps/bus_error.h"
+#include "apps/cli/bus_error.h"
 #include "apps/cli/config_file.h"
 #include "apps/cli/declarations.h"
 #include "apps/cli/messages.h"

@@ -1,4 +1,4 @@
-#include "apps/bus_error.h"
+#include "apps/cli/bus_error.h"
 
 #include <fcntl.h>
 #include <unistd.h>
