@@ -7,6 +7,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "apps/cli/bus_error.h"
 #include "apps/cli/config_file.h"
 #include "apps/cli/declarations.h"
 #include "apps/cli/messages.h"
@@ -87,6 +88,7 @@ int run(CLI::App& program, Command& commands, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   qkv::apps::handle_out_of_memory();
+  qkv::apps::explain_bus_errors();
   CLI::App program{"qkv: train, run and look into Transformers\n",
                    "qkv"};  // must outlive messages about its options
   qkv::apps::Command commands(program);

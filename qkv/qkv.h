@@ -6,6 +6,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/json.h"
 #include "qkv/base/log.h"
+#include "qkv/base/mapped_files.h"
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
 #include "qkv/base/reserved_memory.h"

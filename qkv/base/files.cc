@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/mapped_files.h"
 
 namespace qkv {
 namespace {
@@ -175,10 +176,11 @@ MappedFile::MappedFile(const std::filesystem::path& path, MapFor use) : use_(use
   void* address = ::mmap(nullptr, size_, protection, MAP_PRIVATE, file.number(), 0);
   if (address == MAP_FAILED) throw IoError(concat("cannot map ", path.string(), ": ", reason()));
   data_ = static_cast<std::byte*>(address);
-  if (use_ == MapFor::writing) return;
   try {
-    read_only_maps().add(data_, size_);
+    id_ = add_mapped_file(path, file.number());
+    if (use_ == MapFor::reading) read_only_maps().add(data_, size_);
   } catch (...) {
+    remove_mapped_file(id_);
     ::munmap(data_, size_);
     throw;
   }
@@ -187,6 +189,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, MapFor use) : use_(use
 MappedFile::~MappedFile() {
   if (!data_) return;
   if (use_ == MapFor::reading) read_only_maps().remove(data_);
+  remove_mapped_file(id_);
   ::munmap(data_, size_);
 }
 

@@ -72,6 +72,7 @@ class MappedFile {
   std::byte* data_ = nullptr;
   size_t size_ = 0;
   MapFor use_;
+  uint64_t id_ = 0;  // of mapped_files.h
 };
 
 // Frees the physical memory of a range in a file mapped for reading; the next access reads it from the file

@@ -2,10 +2,13 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
+#include "qkv/pipelines/lines.h"
 
 namespace qkv::pipelines {
 
-std::string utf8_error(std::string_view text) {
+std::string text_error(std::string_view text) {
+  if (std::ssize(text) > kMaxTextBytes)
+    return concat("expected at most ", kMaxTextBytes, " bytes, found ", text.size());
   const auto bad = first_bad_utf8(text);
   return bad ? concat("expected UTF-8, found a malformed character at byte ", *bad) : "";
 }

@@ -32,6 +32,7 @@ class MaskFiller : public TextEncoderPipeline {
   explicit MaskFiller(std::shared_ptr<const LoadedTextEncoder> encoder);
   explicit MaskFiller(const std::filesystem::path& folder, const models::LoadOptions& options = {});
 
+  int32_t mask_id() const { return mask_; }
   std::string_view mask_token() const;  // as the vocabulary spells it
 
   // The text contains the mask token: "[MASK]", "<mask>". Throws UsageError for a

@@ -81,7 +81,7 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   }
   GenerationRequest request;
   std::string& error = request.generated.error;
-  error = utf8_error(prompt.text);
+  error = text_error(prompt.text);
   if (request.done()) return request;
   request.decode.source = prompt.ids.empty() ? prompt_ids(*model_, prompt.text) : prompt.ids;
   request.decode.key = prompt.key;

@@ -123,7 +123,13 @@ void ImageEncoderPipeline::run(std::span<const std::string> paths,
       pointers.push_back(&requests[i]);
       if (!requests[i].error.empty()) fail(begin + i, requests[i].error);
     }
-    encode(pointers, [&](size_t i, const Tensor& hidden) { finish(begin + i, hidden); });
+    encode(pointers, [&](size_t i, const Tensor& hidden) {
+      try {
+        finish(begin + i, hidden);
+      } catch (const Error& error) {
+        fail(begin + i, error.what());
+      }
+    });
   }
 }
 

@@ -10,13 +10,16 @@
 
 namespace qkv::pipelines {
 
+// The bytes of a text that pipelines tokenize at most, which takes some hundred bytes of memory for each.
+inline constexpr int64_t kMaxTextBytes = 1 << 20;
+
 struct LineOptions {
   // Lines per chunk, and bytes per chunk: the pipeline runs over one chunk at a time. Larger chunks are
   // faster and use more memory.
   int64_t chunk_lines = 2048;
   int64_t chunk_bytes = 1 << 20;
   // Maximum bytes of a line. A longer line is not stored and its result is an error.
-  int64_t max_line_bytes = 1 << 20;
+  int64_t max_line_bytes = kMaxTextBytes;
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;

@@ -6,10 +6,13 @@
 
 #include "qkv/base/error.h"
 #include "qkv/kernels/loss.h"
+#include "qkv/kernels/pointwise.h"
 
 namespace qkv::pipelines {
 
 Tensor probabilities(const Variable& logits, models::ProblemType problem) {
+  if (!kernels::all_finite(logits.value()))
+    throw NumericError("model: expected finite logits, found NaN or infinity");
   Tensor values = to_host(logits.value()).clone();
   switch (problem) {
     case models::ProblemType::single_label:
@@ -92,6 +95,11 @@ void require_hidden(const Tensor& hidden, std::optional<int64_t> tokens, int64_t
   throw ShapeError(
       concat("pipeline: expected hidden states f32 [", rows, ", ", d_model, "], found ",
              hidden.defined() ? concat(name_of(hidden.dtype()), " ", hidden.shape()) : std::string("none")));
+}
+
+void require_finite(const Tensor& hidden) {
+  if (!kernels::all_finite(hidden))
+    throw NumericError("model: expected finite hidden states, found NaN or infinity");
 }
 
 void require_pooler(const EmbedOptions& options, bool model_has_pooler) {

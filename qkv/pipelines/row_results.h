@@ -12,7 +12,8 @@
 
 namespace qkv::pipelines {
 
-// Probabilities of rows of logits; regression outputs are returned unchanged.
+// Probabilities of rows of logits; regression outputs are returned unchanged. Throws NumericError for NaN and
+// infinity.
 Tensor probabilities(const Variable& logits, models::ProblemType problem = models::ProblemType::single_label);
 
 std::span<const float> row_of(const Tensor& matrix, int64_t row);
@@ -36,13 +37,18 @@ void scale_to_one(std::vector<float>& vector);
 // number is right.
 void require_hidden(const Tensor& hidden, std::optional<int64_t> tokens, int64_t d_model);
 
+// Throws NumericError for NaN and infinity.
+void require_finite(const Tensor& hidden);
+
 // Throws UsageError if the options select a pooler and the model has none.
 void require_pooler(const EmbedOptions& options, bool model_has_pooler);
 
-// The embedding of a text or an image from its hidden states [tokens, d_model].
+// The embedding of a text or an image from its hidden states [tokens, d_model]. Throws NumericError for
+// hidden states that are not finite.
 template <class Model>
 std::vector<float> embedded(const Tensor& hidden, const EmbedOptions& options, const Model& model) {
   require_hidden(hidden, std::nullopt, model.config().encoder.layer.d_model);
+  require_finite(hidden);
   std::vector<float> vector;
   switch (options.pooling) {
     case Pooling::mean:

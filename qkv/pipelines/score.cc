@@ -14,7 +14,7 @@ TextScorer::TextScorer(std::shared_ptr<const LoadedLanguageModel> model)
     : model_(required(std::move(model))) {}
 
 ScoreRequest TextScorer::prepare(const std::string& text) const {
-  ScoreRequest request{.ids = {}, .error = utf8_error(text)};
+  ScoreRequest request{.ids = {}, .error = text_error(text)};
   if (!request.error.empty()) return request;
   request.ids = prompt_ids(*model_, text);
   const models::LanguageModelConfig& config = model_->model->config();
@@ -26,6 +26,10 @@ ScoreRequest TextScorer::prepare(const std::string& text) const {
 ScoredText scored(std::vector<float> log_probabilities) {
   ScoredText result;
   result.log_probability = std::accumulate(log_probabilities.begin(), log_probabilities.end(), 0.0);
+  if (!std::isfinite(result.log_probability))
+    return {.tokens = {},
+            .log_probabilities = {},
+            .error = "model: expected finite log-probabilities, found NaN or infinity"};
   if (!log_probabilities.empty()) {
     result.perplexity = std::exp(-result.log_probability / static_cast<double>(log_probabilities.size()));
   }
@@ -37,6 +41,7 @@ ScoredText TextScorer::finish(const ScoreRequest& request, std::vector<float> lo
   if (!request.error.empty() || request.ids.empty())
     return {.tokens = {}, .log_probabilities = {}, .error = request.error};
   ScoredText result = scored(std::move(log_probabilities));
+  if (!result.error.empty()) return result;
   result.tokens = pieces(model_->tokenizer, std::span(request.ids).subspan(1));
   return result;
 }

@@ -16,7 +16,7 @@ struct ScoredText {
   std::string error;  // why there is no result; empty on success
 };
 
-// The sums of log-probabilities; without tokens.
+// The sums of log-probabilities, without tokens; an error if they are not finite.
 ScoredText scored(std::vector<float> log_probabilities);
 
 // The model's input.

@@ -29,7 +29,7 @@ PairScoreRequest PairScorer::prepare(const TextPair& pair) const {
   };
   if (!pair.error.empty()) return failed(pair.error);
   for (const auto& [name, text] : {std::pair("source", &pair.source), std::pair("target", &pair.target)}) {
-    if (const std::string error = utf8_error(*text); !error.empty()) return failed(concat(name, ": ", error));
+    if (const std::string error = text_error(*text); !error.empty()) return failed(concat(name, ": ", error));
   }
   PairScoreRequest request{.source = source_ids(*model_, pair.source),
                            .target = model_->tokenizer->encode_target(pair.target),
@@ -54,6 +54,7 @@ PairScoreRequest PairScorer::prepare(const TextPair& pair) const {
 ScoredText PairScorer::finish(const PairScoreRequest& request, std::vector<float> log_probabilities) const {
   if (!request.error.empty()) return {.tokens = {}, .log_probabilities = {}, .error = request.error};
   ScoredText result = scored(std::move(log_probabilities));
+  if (!result.error.empty()) return result;
   result.tokens = pieces(*model_->tokenizer, request.target, text::Side::target);
   return result;
 }

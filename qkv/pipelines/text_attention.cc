@@ -12,8 +12,8 @@
 namespace qkv::pipelines {
 namespace {
 
-void require_utf8(const char* what, const std::string& text) {
-  if (const std::string error = utf8_error(text); !error.empty()) throw DataError(concat(what, ": ", error));
+void require_text(const char* what, const std::string& text) {
+  if (const std::string error = text_error(text); !error.empty()) throw DataError(concat(what, ": ", error));
 }
 
 // One run of a model over the ids of `text`, whose attentions it adds or passes on.
@@ -57,7 +57,7 @@ TextAttention capture_encoding(const LoadedTextEncoder& encoder, const text::Enc
 
 TextAttention capture_attention(const LoadedLanguageModel& model, const std::string& text,
                                 const AttentionSink& sink) {
-  require_utf8("text", text);
+  require_text("text", text);
   const std::vector<int32_t> ids = prompt_ids(model, text);
   return capture_ids(
       {.tokens = pieces(model.tokenizer, ids), .attentions = {}}, ids, model.model->config().max_positions,
@@ -66,21 +66,21 @@ TextAttention capture_attention(const LoadedLanguageModel& model, const std::str
 
 TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& text,
                                 const AttentionSink& sink) {
-  require_utf8("text", text);
+  require_text("text", text);
   return capture_encoding(encoder, encoder.tokenizer.encode(text), sink);
 }
 
 TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& first,
                                 const std::string& second, const AttentionSink& sink) {
-  require_utf8("first text", first);
-  require_utf8("second text", second);
+  require_text("first text", first);
+  require_text("second text", second);
   return capture_encoding(encoder, encoder.tokenizer.encode(first, second), sink);
 }
 
 TextCapture capture_text(const models::TranslationModel& model, const std::string& source,
                          const std::string& target, const search::SearchOptions& options) {
-  require_utf8("source", source);
-  require_utf8("target", target);
+  require_text("source", source);
+  require_text("target", target);
   const text::TranslationTokenizer& tokenizer = *model.tokenizer;
   const std::vector<int32_t> ids = source_ids(model, source);
   if (ids.empty()) throw UsageError("source: expected at least one token, found none");

@@ -56,7 +56,7 @@ void encode(const models::TextEncoder& model, std::span<const EncoderRequest* co
 }
 
 EncoderRequest TextEncoderPipeline::read(std::string_view text, const text::EncodeOptions& options) const {
-  if (std::string error = utf8_error(text); !error.empty())
+  if (std::string error = text_error(text); !error.empty())
     return {.encoding = {}, .error = std::move(error)};
   return checked(tokenizer().encode(text, options));
 }
@@ -73,7 +73,7 @@ EncoderRequest TextEncoderPipeline::read(std::span<const int32_t> ids) const {
 EncoderRequest TextEncoderPipeline::read(std::string_view first, std::string_view second,
                                          const text::EncodeOptions& options) const {
   for (const std::string_view text : {first, second}) {
-    if (std::string error = utf8_error(text); !error.empty())
+    if (std::string error = text_error(text); !error.empty())
       return {.encoding = {}, .error = std::move(error)};
   }
   return checked(tokenizer().encode(first, second, options));

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/open_model.h"
 
@@ -79,7 +80,14 @@ class TextEncoderPipeline {
       pointers.push_back(&requests[i]);
     }
     encode(
-        model(), pointers, [&](size_t i, const Tensor& hidden) { results[i] = finish(requests[i], hidden); },
+        model(), pointers,
+        [&](size_t i, const Tensor& hidden) {
+          try {
+            results[i] = finish(requests[i], hidden);
+          } catch (const Error& error) {
+            results[i].error = error.what();
+          }
+        },
         batch_tokens);
     return results;
   }

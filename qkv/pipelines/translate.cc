@@ -93,8 +93,8 @@ TranslationRequest Translator::prepare(const Source& source, const TranslateOpti
   TranslationRequest request{
       .decode = {}, .translation = {}, .nbest = options.search.nbest, .alignment = options.alignment};
   Translation& translation = request.translation;
-  if (std::string error = utf8_error(source.text); !error.empty()) return failed(std::move(request), error);
-  if (std::string error = utf8_error(source.prefix); !error.empty())
+  if (std::string error = text_error(source.text); !error.empty()) return failed(std::move(request), error);
+  if (std::string error = text_error(source.prefix); !error.empty())
     return failed(std::move(request), concat("prefix: ", error));
   const text::TranslationTokenizer& tokenizer = *model().tokenizer;
   request.decode.options = options.search;

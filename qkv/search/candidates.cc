@@ -103,4 +103,19 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
   return candidates;
 }
 
+std::vector<TokenProbability> most_likely(std::span<const float> log_probabilities, int count) {
+  if (count <= 0) return {};
+  const auto better = [](const TokenProbability& a, const TokenProbability& b) {
+    return a.log_probability != b.log_probability ? a.log_probability > b.log_probability : a.id < b.id;
+  };
+  std::vector<TokenProbability> top;
+  for (size_t id = 0; id < log_probabilities.size(); ++id) {
+    const TokenProbability one{static_cast<int32_t>(id), log_probabilities[id]};
+    if (std::ssize(top) == count && !better(one, top.back())) continue;
+    if (std::ssize(top) == count) top.pop_back();
+    top.insert(std::ranges::upper_bound(top, one, better), one);
+  }
+  return top;
+}
+
 }  // namespace qkv::search

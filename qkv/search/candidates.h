@@ -25,4 +25,7 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
 // model's log-probabilities are kept for the result.
 bool needs_logits(const SearchOptions& options);
 
+// The `count` most likely tokens, best first, ties by id.
+std::vector<TokenProbability> most_likely(std::span<const float> log_probabilities, int count);
+
 }  // namespace qkv::search

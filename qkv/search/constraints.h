@@ -24,9 +24,6 @@ struct StepContext {
 // Forbidden tokens get -infinity; ids outside the vocabulary are ignored.
 void constrain(std::span<float> scores, const StepContext& context, const SearchOptions& options);
 
-// Forbids one token; an id outside the vocabulary is ignored.
-void forbid(std::span<float> scores, int32_t id);
-
 // Whether constrain() reads the history.
 bool looks_back(const SearchOptions& options);
 

@@ -5,6 +5,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/data/batches_by_length.h"
+#include "qkv/search/candidates.h"
 #include "qkv/search/language_step_model.h"
 #include "qkv/search/score.h"
 
@@ -34,6 +35,18 @@ std::vector<Decoded> generate(std::shared_ptr<const models::LanguageModel> model
   auto step_model = std::make_shared<LanguageStepModel>(model);
   Engine engine(std::move(step_model), special_ids(*model), options);
   return decode_all(engine, prompts, [&](const Request& request) { return fitting(*model, request); });
+}
+
+TokenScores score_with_top(const models::LanguageModel& model, Ids text, int top) {
+  TokenScores scores;
+  if (text.size() < 2) return scores;
+  const Ids input = text.first(text.size() - 1);
+  nn::ForwardContext context;
+  const Variable hidden = model(Ragged::from(std::span(&input, 1)), context);
+  scores.log_probabilities = label_log_probabilities(
+      model.output_projection(), hidden.value(), text.subspan(1),
+      [&](std::span<const float> row) { scores.top.push_back(most_likely(row, top)); });
+  return scores;
 }
 
 std::vector<std::vector<float>> score(const models::LanguageModel& model, std::span<const Ids> texts,

@@ -31,4 +31,12 @@ std::vector<Decoded> generate(std::shared_ptr<const models::LanguageModel> model
 std::vector<std::vector<float>> score(const models::LanguageModel& model, std::span<const Ids> texts,
                                       int64_t batch_tokens = 4096);
 
+// The scores of one text as above, and the `top` most likely tokens in the place of each, best first, ties by
+// id.
+struct TokenScores {
+  std::vector<float> log_probabilities;            // of each token but the first
+  std::vector<std::vector<TokenProbability>> top;  // likewise
+};
+TokenScores score_with_top(const models::LanguageModel& model, Ids text, int top);
+
 }  // namespace qkv::search

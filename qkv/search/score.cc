@@ -18,7 +18,7 @@ std::vector<int32_t> decoder_input(const models::Transformer& model, std::span<c
 }
 
 std::vector<float> label_log_probabilities(const LinearWeights& output, const Tensor& hidden,
-                                           std::span<const int32_t> labels) {
+                                           std::span<const int32_t> labels, const EachRow& each) {
   constexpr int64_t kRows = 256;  // rows of logits held at a time
   const auto tokens = static_cast<int64_t>(labels.size());
   std::vector<float> result;
@@ -35,6 +35,7 @@ std::vector<float> label_log_probabilities(const LinearWeights& output, const Te
                                vocabulary - 1, ", found ", label));
       }
       result.push_back(logits.data()[r * vocabulary + label]);
+      if (each) each({logits.data() + r * vocabulary, static_cast<size_t>(vocabulary)});
     }
   }
   return result;

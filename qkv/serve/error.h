@@ -1,6 +1,7 @@
 #pragma once
 // Errors with the HTTP status that clients receive.
 
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -45,5 +46,15 @@ class ShuttingDown : public HttpError {
  public:
   ShuttingDown() : HttpError(503, "the server is shutting down", "server_error", "shutting_down") {}
 };
+
+// An error of this type, or std::bad_alloc if there is no memory for its message.
+template <class Kind>
+std::exception_ptr error_of() noexcept {
+  try {
+    throw Kind();
+  } catch (...) {
+    return std::current_exception();
+  }
+}
 
 }  // namespace qkv::serve

@@ -66,15 +66,19 @@ std::vector<ModelHandle> Models::open() {
   std::vector<ModelHandle> result;
   for (const ModelFolder& one : folders_) {
     auto model = std::make_unique<ServedModel>(one.name, one.folder, load_, options_);
+    // Made now: releasing a model must not need memory.
+    const auto place = std::make_shared<std::list<std::unique_ptr<ServedModel>>>(1);
     {
       const std::lock_guard lock(released_mutex_);
       ++alive_;
     }
-    result.emplace_back(model.release(), [this](ServedModel* released) {
+    ModelHandle handle(model.release(), [this, place](ServedModel* released) {
       const std::lock_guard lock(released_mutex_);
-      released_.emplace_back(released);
+      place->front().reset(released);
+      released_.splice(released_.end(), *place);
       changed_.notify_all();
     });
+    result.push_back(std::move(handle));
   }
   return result;
 }

@@ -2,8 +2,8 @@
 // The models of a server, by name; they can be reloaded while calls use them.
 
 #include <condition_variable>
-#include <deque>
 #include <filesystem>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -60,7 +60,7 @@ class Models {
   // models.
   std::mutex released_mutex_;
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<ServedModel>> released_;
+  std::list<std::unique_ptr<ServedModel>> released_;
   size_t alive_ = 0;  // opened and not destroyed
   bool stopping_ = false;
   std::thread destroyer_;

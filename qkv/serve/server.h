@@ -48,6 +48,8 @@ class Server {
  private:
   HttpOptions with_service(HttpOptions options) {
     options.is_quick = [this](std::string_view path) { return service_.is_quick(path); };
+    options.deadline_of = [this](const HttpRequest& request) { return service_.deadline_of(request); };
+    options.client_of = [this](const HttpRequest& request) { return service_.client_of(request); };
     options.refusal_headers = service_.common_headers();
     options.on_refused = [this](const std::string& peer, int status) { service_.note_refused(peer, status); };
     return options;

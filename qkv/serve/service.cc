@@ -4,12 +4,14 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <cstdio>
+#include <optional>
 #include <random>
 #include <string_view>
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/serve/protocols/json_text.h"
 
 namespace qkv::serve {
 namespace {
@@ -19,18 +21,22 @@ struct RequestNote {
   std::string route, id, client, method, path;
 };
 
+// A whole number of thousandths, or of millionths, as a decimal number.
+std::string decimal_number(int64_t parts, int digits) {
+  std::array<char, 32> text{};
+  const int64_t unit = digits == 3 ? 1'000 : 1'000'000;
+  std::snprintf(text.data(), text.size(), "%lld.%0*lld", static_cast<long long>(parts / unit), digits,
+                static_cast<long long>(parts % unit));
+  return text.data();
+}
+
 std::string log_line(const RequestNote& note, int status, double seconds, int64_t bytes) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  nlohmann::ordered_json line{
-      {"time", static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1e3},
-      {"id", note.id},
-      {"client", note.client},
-      {"method", note.method},
-      {"path", note.path},
-      {"status", status},
-      {"seconds", std::round(seconds * 1e6) / 1e6},
-      {"bytes", bytes}};
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const int64_t milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  return concat(R"({"time":)", decimal_number(milliseconds, 3), R"(,"id":)", json_string(note.id),
+                R"(,"client":)", json_string(note.client), R"(,"method":)", json_string(note.method),
+                R"(,"path":)", json_string(note.path), R"(,"status":)", status, R"(,"seconds":)",
+                decimal_number(std::llround(seconds * 1e6), 6), R"(,"bytes":)", bytes, "}");
 }
 
 std::vector<std::pair<std::string, std::string>> cors_headers(const ServiceOptions& options) {
@@ -45,9 +51,11 @@ class CountedReply : public Reply {
   CountedReply(ReplyHandle reply, RequestMetrics& metrics, const ServiceOptions& options, RequestNote note)
       : reply_(std::move(reply)), metrics_(metrics), options_(options), note_(std::move(note)) {}
   ~CountedReply() override {
-    if (!counted_.exchange(true)) {
+    if (counted_.exchange(true)) return;
+    try {
       metrics_.count_cancelled(note_.route);
       log(kClientLeft);
+    } catch (...) {  // out of memory: a line of the log is lost
     }
   }
 
@@ -108,6 +116,16 @@ bool is_printable(std::string_view text) {
   return std::ranges::all_of(text, [](char letter) { return letter > ' ' && letter < 0x7f; });
 }
 
+// Of X-Timeout-Ms: nothing without it, or for another value than a positive number.
+std::optional<std::chrono::milliseconds> time_limit(const HttpRequest& request) {
+  const std::string_view asked = request.header("X-Timeout-Ms");
+  int64_t milliseconds = 0;
+  const auto parsed = std::from_chars(asked.data(), asked.data() + asked.size(), milliseconds);
+  if (parsed.ec != std::errc() || parsed.ptr != asked.data() + asked.size() || milliseconds < 1)
+    return std::nullopt;
+  return std::chrono::milliseconds(std::min<int64_t>(milliseconds, 86'400'000));
+}
+
 // The scheme's case does not matter (RFC 9110, section 11.1).
 std::string_view bearer(const HttpRequest& request) {
   constexpr std::string_view kScheme = "bearer ";
@@ -123,7 +141,7 @@ bool matches(const char* route, std::string_view path) {
   const std::string_view pattern = route;
   if (!pattern.ends_with('*')) return path == pattern;
   const std::string_view stem = pattern.substr(0, pattern.size() - 1);
-  return path.starts_with(stem) && path.size() > stem.size() && path.find('/', stem.size()) == path.npos;
+  return path.starts_with(stem) && path.size() > stem.size();
 }
 
 // Echoes the requested header names if they are well-formed.
@@ -179,30 +197,21 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
   }
   std::string id(request.header("X-Request-Id"));
   if (id.empty() || id.size() > 128 || !is_printable(id)) id = concat("qkv-", first_id_, "-", requests_++);
-  auto deadline = options_.deadline;
-  const std::string_view asked = request.header("X-Timeout-Ms");
-  int64_t milliseconds = 0;
-  const auto parsed = std::from_chars(asked.data(), asked.data() + asked.size(), milliseconds);
-  const bool bad_deadline = !asked.empty() && (parsed.ec != std::errc() ||
-                                               parsed.ptr != asked.data() + asked.size() || milliseconds < 1);
-  if (!asked.empty() && !bad_deadline)
-    deadline = std::min(deadline, std::chrono::milliseconds(std::min<int64_t>(milliseconds, 86'400'000)));
-
+  const bool bad_time_limit = !request.header("X-Timeout-Ms").empty() && !time_limit(request);
+  const auto deadline = deadline_of(request);
   const std::string_view key = bearer(request);
   const bool asks_methods = request.method == "OPTIONS" && (!allowed.empty() || request.path == "*");
   const std::string asked_headers(request.header("Access-Control-Request-Headers"));
-  const bool known =
-      std::ranges::any_of(options_.keys, [&](const std::string& one) { return equal_keys(one, key); });
-  // Fair sharing is by valid key, else by address: clients could invent unchecked keys.
-  const std::string client = known ? concat("key ", key) : request.peer;
+  const bool known = is_known(key);
+  const std::string client = client_of(request);
   std::string logged_client = request.peer;
   if (known && key.size() > 8) logged_client += concat(", key ", key.substr(0, 4), "...");
   auto counted = std::make_shared<CountedReply>(
       std::move(reply), metrics_, options_,
       RequestNote{found ? found->path : "other", id, logged_client, request.method, request.path});
   const auto exchange =
-      std::make_shared<Exchange>(std::move(request), std::move(counted), std::move(id), client,
-                                 Clock::now() + deadline, found ? found->error_shape : openai_error);
+      std::make_shared<Exchange>(std::move(request), std::move(counted), std::move(id), client, deadline,
+                                 found ? found->error_shape : openai_error);
   try {
     if (asks_methods) {
       const std::string methods = allowed.empty() ? "GET, HEAD, POST" : allowed;
@@ -227,12 +236,26 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
       throw HttpError(401, key.empty() ? "expected an API key: Authorization: Bearer KEY" : "wrong API key",
                       "authentication_error", "invalid_api_key");
     }
-    if (bad_deadline)
+    if (bad_time_limit)
       throw HttpError(400, "X-Timeout-Ms: expected a positive number of milliseconds, found another value");
+    if (deadline <= Clock::now() && !found->quick) throw DeadlineExceeded();
     found->handle(*this, exchange);
   } catch (...) {
     exchange->fail(std::current_exception());
   }
+}
+
+Clock::time_point Service::deadline_of(const HttpRequest& request) const {
+  return request.arrived + std::min(options_.deadline, time_limit(request).value_or(options_.deadline));
+}
+
+bool Service::is_known(std::string_view key) const {
+  return std::ranges::any_of(options_.keys, [&](const std::string& one) { return equal_keys(one, key); });
+}
+
+std::string Service::client_of(const HttpRequest& request) const {
+  const std::string_view key = bearer(request);
+  return is_known(key) ? concat("key ", key) : request.peer;
 }
 
 void Service::reload() {
@@ -295,6 +318,8 @@ std::string Service::metrics() const {
     text.sample({}, static_cast<double>(counts.accepted));
     text.family("qkv_malformed_requests_total", "counter", "Requests refused as HTTP.");
     text.sample({}, static_cast<double>(counts.malformed));
+    text.family("qkv_pending_bytes", "gauge", "Bytes of requests that arrive or are handled.");
+    text.sample({}, static_cast<double>(counts.pending_bytes));
   }
   text.family("qkv_reloads_total", "counter", "Successful reloads of the models.");
   text.sample({}, static_cast<double>(reloads_));

@@ -43,7 +43,7 @@ class Service {
   explicit Service(const ServiceOptions& options);
   ~Service();
 
-  // Answers a request, now or later, from any thread. Never throws.
+  // Answers a request, now or later, from any thread. Throws std::bad_alloc only.
   void handle(HttpRequest request, ReplyHandle reply);
 
   Models& models() { return models_; }
@@ -52,6 +52,10 @@ class Service {
   // Likewise on a thread of its own, which calls `done` with the error, if any. Throws HttpError (409) while
   // another such call is under way. `done` must not throw.
   void reload_later(std::function<void(const std::exception_ptr& error)> done);
+  // The deadline of a request: the service's, or an earlier one of X-Timeout-Ms.
+  Clock::time_point deadline_of(const HttpRequest& request) const;
+  // Who takes turns with others: a valid API key, else an address, as clients could invent unchecked keys.
+  std::string client_of(const HttpRequest& request) const;
   // Fields of each answer: of CORS.
   std::vector<std::pair<std::string, std::string>> common_headers() const;
   // Whether requests of this path are answered at once.
@@ -66,7 +70,7 @@ class Service {
   std::string metrics() const;
 
  private:
-  void answer(const Route& route, const ExchangeHandle& exchange);
+  bool is_known(std::string_view key) const;
 
   ServiceOptions options_;
   std::vector<Route> routes_;

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -70,6 +71,15 @@ class ServeProcess {
     return false;
   }
   void signal(int number) const { ::kill(process_, number); }
+  // From now on it can allocate that much more.
+  void limit_memory(size_t bytes) const {
+    std::ifstream usage("/proc/" + std::to_string(process_) + "/statm");
+    rlim_t pages = 0;
+    usage >> pages;
+    const rlim_t most = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + bytes;
+    const rlimit limit{.rlim_cur = most, .rlim_max = most};
+    ASSERT_EQ(::prlimit(process_, RLIMIT_AS, &limit, nullptr), 0);
+  }
   // The exit status, 128 + the signal that killed it.
   int wait() {
     int status = 0;
@@ -96,7 +106,8 @@ json body_of(const std::string& response) {
 }
 
 void expect_translates(const ServeProcess& server) {
-  EXPECT_NE(answer_to(server.port(), "/v1/translate", {{"text", "forty"}}).find("200 OK"), std::string::npos);
+  const std::string answer = answer_to(server.port(), "/v1/translate", {{"text", "forty"}});
+  EXPECT_NE(answer.find("200 OK"), std::string::npos) << answer;
 }
 
 void expect_stops(ServeProcess& server) {
@@ -127,7 +138,7 @@ TEST_F(Serve, ResultsAreThoseOfTheCommands) {
 // Processes that are killed leave a port that the next one can have at once, and no state.
 TEST_F(Serve, RestartsOnTheSamePortAfterAKill) {
   std::string port = "0", expected;
-  const json body{{"prompt", "a red dog"}, {"max_tokens", 8}};
+  const json body{{"prompt", "a red dog"}, {"max_tokens", 8}, {"seed", 1}};
   for (int round = 0; round < 3; ++round) {
     ServeProcess server({"m=" + kLlama, "--port", port});
     ASSERT_NE(server.port(), 0);
@@ -348,5 +359,51 @@ TEST_F(Serve, RefusesBadArguments) {
   const std::string port = std::to_string(server.port());
   expect_refused("serve %marian --port " + port, 1, {port, "cannot listen", "in use"});
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // they need memory and signals themselves
+
+// Memory that runs out is a 503 of the requests that use it.
+TEST_F(Serve, OutlivesRequestsThatUseUpItsMemory) {
+  ServeProcess server({"m=" + kMarian, "--port", "0", "--threads", "1"});
+  server.limit_memory(size_t{160} << 20);
+  const std::string half(size_t{4} << 20, ' ');
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 30; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server.port()));
+    clients.back()->send("POST /v1/translate HTTP/1.1\r\nHost: h\r\nContent-Length: 8388608\r\n\r\n" + half);
+  }
+  clients.clear();
+  std::string metrics;
+  for (int i = 0; i < 100 && metrics.find("200 OK") == std::string::npos; ++i) {
+    RawClient client(server.port());
+    client.send(request_bytes("/metrics"));
+    metrics = client.response();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const size_t refused = metrics.find("\nqkv_malformed_requests_total ");
+  ASSERT_NE(refused, std::string::npos) << metrics;
+  EXPECT_NE(metrics[refused + 30], '0') << metrics;
+  expect_translates(server);
+  expect_stops(server);
+}
+
+TEST_F(Serve, NamesAFileThatIsTruncatedWhileItIsRead) {
+  std::filesystem::copy(kLlama, path("model"));
+  json config = json::parse(read_file(path("model/config.json")));
+  config["max_position_embeddings"] = 100'000;
+  write_file_atomically(path("model/config.json"), config.dump());
+  ServeProcess server({"m=" + path("model"), "--port", "0", "--threads", "1"});
+  RawClient client(server.port());
+  const json body{{"prompt", "a"}, {"max_tokens", 90'000}, {"min_tokens", 90'000}, {"stream", true}};
+  client.send(request_bytes("/v1/completions", body.dump()));
+  client.until("data: ");
+  std::filesystem::resize_file(path("model/model.safetensors"), 0);
+  EXPECT_EQ(server.wait(), 128 + SIGBUS);
+  EXPECT_NE(server.messages().find(path("model/model.safetensors") + ": truncated"), std::string::npos)
+      << server.messages();
+}
+
+#endif
 
 }  // namespace

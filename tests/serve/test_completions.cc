@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "qkv/base/utf8.h"
 #include "qkv/pipelines/json.h"
 #include "tests/serve/answers.h"
 #include "tests/serve/folders.h"
@@ -73,14 +74,119 @@ TEST(Completions, StreamTheSameText) {
     EXPECT_EQ(reasons[i], whole["choices"][i]["finish_reason"]);
     EXPECT_EQ(tokens[i], whole["choices"][i]["logprobs"]["token_logprobs"]);
     const json& logprobs = whole["choices"][i]["logprobs"];
+    std::string joined;
     EXPECT_EQ(logprobs["tokens"].size(), tokens[i].size());
     for (size_t t = 0; t < tokens[i].size(); ++t) {
       const auto token = logprobs["tokens"][t].get<std::string>();
       EXPECT_EQ(texts[i].substr(logprobs["text_offset"][t], token.size()), token);
+      joined += token;
       EXPECT_EQ(logprobs["top_logprobs"][t][token], tokens[i][t]);
       EXPECT_LE(logprobs["top_logprobs"][t].size(), 2U);  // the most likely one, and the chosen one
     }
+    EXPECT_EQ(joined, texts[i]);
   }
+}
+
+// A model whose tokens are bytes: the euro sign has three.
+serve::ServiceOptions serving_bytes(const Scratch& scratch) {
+  std::filesystem::copy(golden_folder("llama"), scratch / "bytes");
+  json tokenizer = json::parse(read_file(scratch / "bytes/tokenizer.json"));
+  json vocabulary{{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}, {"\u00e2", 3}, {"\u0124", 4}, {"\u00ac", 5}};
+  for (int id = 6; id < 23; ++id) vocabulary[std::string(1, static_cast<char>('a' + id - 6))] = id;
+  tokenizer["model"] = {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", json::array()}};
+  const json bytes{
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  tokenizer["pre_tokenizer"] = tokenizer["decoder"] = bytes;
+  scratch.write("bytes/tokenizer.json", tokenizer.dump());
+  serve::ServiceOptions options;
+  options.folders = {{"bytes", scratch / "bytes"}};
+  return options;
+}
+
+// The tokens of one character: the last one has its text, and all have its offset.
+TEST(Completions, CountCharactersOfSeveralTokensOnce) {
+  const Scratch scratch;
+  Service service(serving_bytes(scratch));
+  const json echoed = json_of(post(service, "/v1/completions",
+                                   {{"prompt", "a\u20acb"},
+                                    {"max_tokens", 0},
+                                    {"echo", true},
+                                    {"logprobs", 0}}))["choices"][0]["logprobs"];
+  EXPECT_EQ(echoed["tokens"], json({"a", "", "", "\u20ac", "b"}));
+  EXPECT_EQ(echoed["text_offset"], json({0, 1, 1, 1, 2}));
+  for (int seed = 0; seed < 20; ++seed) {
+    const json choice =
+        json_of(post(service, "/v1/completions",
+                     {{"prompt", "a"}, {"max_tokens", 12}, {"seed", seed}, {"logprobs", 0}}))["choices"][0];
+    const json& logprobs = choice["logprobs"];
+    std::string joined;
+    for (size_t t = 0; t < logprobs["tokens"].size(); ++t) {
+      EXPECT_EQ(logprobs["text_offset"][t], decode_utf8(joined).size());
+      joined += logprobs["tokens"][t].get<std::string>();
+    }
+    EXPECT_EQ(joined, choice["text"].get<std::string>());
+  }
+}
+
+// How evaluation harnesses score texts.
+TEST(Completions, ScoreAnEchoedPrompt) {
+  Service service(serving({"llama"}));
+  const json score =
+      json_of(post(service, "/v1/score", {{"model", "llama"}, {"text", "a red dog"}}))["results"][0];
+  json request{
+      {"prompt", {"a red dog", "one"}}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 2}, {"n", 2}};
+  const json found = json_of(post(service, "/v1/completions", request));
+  ASSERT_EQ(found["choices"].size(), 4U);
+  const json &choice = found["choices"][0], &logprobs = choice["logprobs"];
+  EXPECT_EQ(choice["text"], "a red dog");
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(found["choices"][1]["logprobs"], logprobs) << "a choice of the same prompt";
+  EXPECT_EQ(found["choices"][2]["text"], "one");
+  EXPECT_EQ(found["usage"]["completion_tokens"], 0);
+  json expected = score["token_log_probabilities"];
+  expected.insert(expected.begin(), nullptr);  // the first token is given
+  EXPECT_EQ(logprobs["token_logprobs"], expected);
+  EXPECT_TRUE(logprobs["top_logprobs"][0].is_null());
+  std::string joined;
+  for (size_t t = 0; t < expected.size(); ++t) {
+    const auto token = logprobs["tokens"][t].get<std::string>();
+    EXPECT_EQ(logprobs["text_offset"][t], joined.size());
+    joined += token;
+    if (t == 0) continue;
+    const json& top = logprobs["top_logprobs"][t];
+    EXPECT_EQ(top[token], expected[t]);
+    EXPECT_GE(top.size(), 2U);
+    for (const json& other : top) EXPECT_LE(other.get<double>(), 0);
+  }
+  EXPECT_EQ(joined, "a red dog");
+  // With new tokens: those of the prompt, then those of the same request without echo.
+  request["max_tokens"] = 3;
+  request["temperature"] = 0;
+  const json with_new = json_of(post(service, "/v1/completions", request))["choices"][0];
+  request["echo"] = false;
+  const json new_only = json_of(post(service, "/v1/completions", request))["choices"][0];
+  EXPECT_EQ(with_new["text"], "a red dog" + new_only["text"].get<std::string>());
+  for (const json& one : new_only["logprobs"]["token_logprobs"]) expected.push_back(one);
+  EXPECT_EQ(with_new["logprobs"]["token_logprobs"], expected);
+  request["max_tokens"] = 0;
+  EXPECT_EQ(json_of(post(service, "/v1/completions", request))["choices"][0]["text"], "");
+}
+
+TEST(Completions, StateTheSeedThatTheyDraw) {
+  Service service(serving({"llama", "marian"}));
+  json request{{"prompt", "a red dog"}, {"max_tokens", 20}};
+  const json first = json_of(post(service, "/v1/completions", request)),
+             second = json_of(post(service, "/v1/completions", request));
+  EXPECT_NE(first["seed"], second["seed"]);
+  EXPECT_NE(first["choices"][0]["text"], second["choices"][0]["text"]);
+  request["seed"] = first["seed"];
+  EXPECT_EQ(json_of(post(service, "/v1/completions", request))["choices"], first["choices"]);
+  request["temperature"] = 0;
+  EXPECT_FALSE(json_of(post(service, "/v1/completions", request)).contains("seed"));
+  const json translation = json_of(post(service, "/v1/translate", {{"text", "forty"}, {"temperature", 1}}));
+  EXPECT_EQ(json_of(post(service, "/v1/translate",
+                         {{"text", "forty"}, {"temperature", 1}, {"seed", translation["seed"]}})),
+            translation);
 }
 
 TEST(Completions, EndBeforeAStopText) {
@@ -116,6 +222,22 @@ TEST(Completions, TakeTokenIdsAndEcho) {
   EXPECT_EQ(echo["choices"][0]["text"], "a red dog" + by_text["choices"][0]["text"].get<std::string>());
   expect_error(post(service, "/v1/completions", {{"prompt", {1, 99999999}}}), 400,
                {"prompt", "token ids below"});
+}
+
+TEST(Completions, TakeNeutralValues) {
+  Service service(serving({"llama"}));
+  const json request{{"prompt", "a red dog"}, {"max_tokens", 4}, {"seed", 3}};
+  json neutral = request;
+  neutral.update({{"presence_penalty", 0},
+                  {"frequency_penalty", 0},
+                  {"logit_bias", json::object()},
+                  {"suffix", ""},
+                  {"stop", nullptr},
+                  {"best_of", 1},
+                  {"top_k", -1},
+                  {"stream_options", {{"include_obfuscation", false}, {"include_usage", nullptr}}}});
+  EXPECT_EQ(json_of(post(service, "/v1/completions", neutral))["choices"],
+            json_of(post(service, "/v1/completions", request))["choices"]);
 }
 
 TEST(Completions, RefuseWhatTheyDoNotDo) {

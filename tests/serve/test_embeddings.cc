@@ -102,6 +102,12 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
       post(service, "/predict",
            {{"inputs", "a red dog"}, {"parameters", {{"top_k", 1}, {"function_to_apply", nullptr}}}}));
   EXPECT_EQ(best, json::array({predicted[0]}));
+  // The model's own function is neutral.
+  EXPECT_EQ(json_of(post(service, "/predict",
+                         {{"inputs", "a red dog"}, {"parameters", {{"function_to_apply", "softmax"}}}})),
+            predicted);
+  expect_error(post(service, "/predict", {{"inputs", "a"}, {"parameters", {{"function_to_apply", "none"}}}}),
+               400, {"function_to_apply", "softmax"});
 
   const json tokens = json_of(post(service, "/tokenize", {{"inputs", {"a red dog"}}}));
   EXPECT_TRUE(tokens[0][0]["special"].get<bool>());
@@ -116,8 +122,8 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   }
   expect_error(post(service, "/tokenize", {{"inputs", "a"}, {"model", "gpt"}}), 404, {"'gpt'", "bert_texts"});
   std::string long_text;
-  for (int i = 0; i < 600'000; ++i) long_text += "a ";
-  expect_error(post(service, "/tokenize", {{"inputs", json::array({long_text, long_text})}}), 400,
+  for (int i = 0; i < 500'000; ++i) long_text += "a ";
+  expect_error(post(service, "/tokenize", {{"inputs", json::array({long_text, long_text, long_text})}}), 400,
                {"1048576 tokens"});
   expect_error(post(service, "/rerank", {{"query", "a"}, {"texts", {"b"}}}), 400, {"one label"});
   const json info = json_of(ask(service, {.method = "GET", .path = "/info"}));

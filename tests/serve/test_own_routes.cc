@@ -50,6 +50,59 @@ TEST(OwnRoutes, EqualThePipelines) {
                400, {"target", "expected 2"});
 }
 
+TEST(OwnRoutes, TakeNeutralValues) {
+  Service service(serving({"marian"}));
+  const json plain = json_of(post(service, "/v1/translate", {{"text", "forty"}}));
+  EXPECT_EQ(json_of(post(service, "/v1/translate", {{"text", "forty"}, {"alternatives", 0}})), plain);
+  EXPECT_EQ(json_of(post(service, "/v1/translate", {{"text", "forty"}, {"alternatives", 2}, {"nbest", 1}})),
+            json_of(post(service, "/v1/translate", {{"text", "forty"}, {"alternatives", 2}})));
+  expect_error(post(service, "/v1/translate", {{"text", "forty"}, {"alternatives", 2}, {"nbest", 2}}), 400,
+               {"alternatives"});
+  EXPECT_EQ(json_of(post(service, "/v1/attention", {{"text", "forty"}, {"tile", 0}, {"text_pair", ""}})),
+            json_of(post(service, "/v1/attention", {{"text", "forty"}})));
+}
+
+// Whatever the route, a text that is too long is refused before it is tokenized.
+TEST(OwnRoutes, LimitTheBytesOfATextAndOfAResponse) {
+  Service service(serving({"marian", "llama", "bert_texts", "bert_tokens", "bert_masked"}));
+  const std::string text((1 << 20) + 1, 'a');
+  const std::vector<std::pair<std::string, json>> requests{
+      {"/v1/translate", {{"text", text}}},
+      {"/v1/translate", {{"text", "forty"}, {"prefix", text}}},
+      {"/v1/score", {{"model", "llama"}, {"text", text}}},
+      {"/v1/score", {{"model", "marian"}, {"source", "forty"}, {"target", text}}},
+      {"/v1/classify", {{"text", text}}},
+      {"/v1/classify", {{"text", "a\t" + text}, {"pairs", true}}},
+      {"/v1/tag", {{"text", text}}},
+      {"/v1/fill-mask", {{"text", "[MASK]" + text}}},
+      {"/v1/attention", {{"model", "llama"}, {"text", text}}},
+      {"/v1/attention", {{"model", "bert_texts"}, {"text", "a"}, {"text_pair", text}, {"tile", 8}}},
+      {"/v1/embeddings", {{"input", text}}},
+      {"/v1/completions", {{"prompt", text}}},
+      {"/translate", {{"q", text}, {"source", "en"}, {"target", "de"}}},
+      {"/embed", {{"inputs", text}, {"truncate", true}}},
+      {"/predict", {{"inputs", text}}},
+      {"/tokenize", {{"inputs", text}}}};
+  for (const auto& [path, body] : requests)
+    EXPECT_NE(post(service, path, body).body.find("expected at most 1048576 bytes, found 10485"),
+              std::string::npos)
+        << path;
+  // Texts that are read again for each of many others.
+  const std::vector<std::string> many(2000, "a");
+  expect_error(post(service, "/v1/translate", {{"text", many}, {"prefix", std::string(5000, 'a')}}), 400,
+               {"prefix: expected at most 4194 bytes with 2000 texts, found 5000"});
+  // Each prediction has the whole text, and each candidate its hypothesis.
+  std::string masks(100'000, ' ');
+  for (int i = 0; i < 10; ++i) masks += " [MASK]";
+  expect_error(post(service, "/v1/fill-mask", {{"text", masks}, {"count", 100}}), 400, {"response", "bytes"});
+  EXPECT_EQ(post(service, "/v1/fill-mask", {{"text", masks}, {"count", 2}}).status, 200);
+  json traced{
+      {"text", std::vector<std::string>(12, "forty forty forty forty forty")}, {"beam", 64}, {"trace", true}};
+  expect_error(post(service, "/v1/translate", traced), 400, {"response", "bytes"});
+  traced["text"] = "forty";
+  EXPECT_EQ(post(service, "/v1/translate", traced).status, 200);
+}
+
 TEST(OwnRoutes, AttentionOfChosenLayersAndHeads) {
   Service service(serving({"marian", "llama"}));
   const json all = json_of(post(service, "/v1/attention", {{"model", "marian"}, {"text", "forty"}}));

@@ -106,6 +106,26 @@ TEST(LibreTranslate, TakesJsonAndForms) {
   EXPECT_TRUE(json_of(ask(service, {.method = "GET", .path = "/languages"})).is_array());
 }
 
+TEST(LibreTranslate, TranslatesLineByLine) {
+  Service service(serving({"marian"}));
+  const auto translation_of = [&](const json& q) {
+    return json_of(
+        post(service, "/translate", {{"q", q}, {"source", "en"}, {"target", "de"}, {"alternatives", 1}}));
+  };
+  const json first = translation_of("twenty-one"), second = translation_of("forty");
+  const std::string one = first["translatedText"], two = second["translatedText"];
+  const json both = translation_of("twenty-one\n\n  \nforty\r\n");
+  EXPECT_EQ(both["translatedText"], one + "\n\n  \n" + two + "\r\n");
+  EXPECT_EQ(both["alternatives"][0], first["alternatives"][0].get<std::string>() + "\n\n  \n" +
+                                         second["alternatives"][0].get<std::string>() + "\r\n");
+  const json several = translation_of({"forty\ntwenty-one", "", "forty"});
+  EXPECT_EQ(several["translatedText"], json({two + "\n" + one, "", two}));
+  std::string lines;
+  for (int i = 0; i < 2049; ++i) lines += "a\n";
+  expect_error(post(service, "/translate", {{"q", lines}, {"source", "en"}, {"target", "de"}}), 400,
+               {"q: expected at most 2048 lines"});
+}
+
 TEST(ModelList, DescribesOneModel) {
   Service service(serving({"bert_masked", "marian"}));
   const json list = json_of(ask(service, {.method = "GET", .path = "/v1/models"}));
@@ -113,7 +133,13 @@ TEST(ModelList, DescribesOneModel) {
   expect_error(ask(service, {.method = "GET", .path = "/v1/models/gpt"}), 404,
                {"bert_masked, marian", "'gpt'"});
   expect_error(ask(service, {.method = "GET", .path = "/v1/models/"}), 404, {"path"});
-  expect_error(ask(service, {.method = "GET", .path = "/v1/models/a/b"}), 404, {"path"});
+  // Names as those of Hugging Face's hub.
+  serve::ServiceOptions options;
+  options.folders = {{"org/model", golden_folder("bert_masked")}};
+  Service hub(options);
+  for (const char* const path : {"/v1/models/org/model", "/v1/models/org%2Fmodel"})
+    EXPECT_EQ(json_of(ask(hub, {.method = "GET", .path = path}))["id"], "org/model");
+  expect_error(ask(hub, {.method = "GET", .path = "/v1/models/model"}), 404, {"org/model", "'model'"});
 }
 
 TEST(ModelList, NamesTasksAndMaskTokens) {

@@ -151,6 +151,21 @@ TEST(Scheduling, DeadlinesEndRequests) {
   EXPECT_EQ(start(service, writing(1, false, {{"X-Timeout-Ms", "soon"}}))->wait().status, 400);
 }
 
+// The deadline begins when the request has arrived, not when a handler has time for it.
+TEST(Scheduling, TheWaitForAHandlerCounts) {
+  Service service(serving({"llama"}));
+  serve::HttpRequest request;
+  request.method = "POST";
+  request.path = "/v1/completions";
+  request.body = R"({"prompt":"a"})";
+  request.headers["X-Timeout-Ms"] = "5000";
+  request.arrived = serve::Clock::now() - std::chrono::seconds(6);
+  const auto reply = std::make_shared<FakeReply>();
+  service.handle(request, reply);
+  expect_error(reply->wait(), 504, {"deadline_exceeded"});
+  EXPECT_EQ(counter_of(service, &serve::WorkerCounters::steps), 0);
+}
+
 TEST(Scheduling, AFullQueueAnswers429) {
   const Scratch scratch;
   serve::ServiceOptions options = serving_long_texts(scratch);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
@@ -291,6 +292,37 @@ TEST(TokenizerFolder, SentencePieceModels) {
 }
 
 // Found by mutation: the library throws another type of exception for a piece that begins with a zero byte.
+// A run of unknown characters is one token, however long. (The library's time grows with its square.)
+TEST(TokenizerFolder, SentencePieceReadsLongRunsOfUnknownCharacters) {
+  const std::filesystem::path data = QKV_TEST_DATA;
+  for (const char* const name :
+       {"text/golden/sentencepiece_unigram.model", "pipelines/golden/marian/source.spm"}) {
+    const Scratch folder;
+    folder.write("tokenizer.model", read_file(data / name));
+    const Tokenizer tokenizer = Tokenizer::load(folder.path());
+    const auto unknown = tokenizer.special_tokens().unk;
+    ASSERT_TRUE(unknown);
+    const auto places = [&](const std::string& text) {
+      const Encoding encoding = tokenizer.encode(text, {.special_tokens = false, .truncation = {}});
+      std::vector<ByteRange> found;
+      for (size_t t = 0; t < encoding.size(); ++t)
+        if (encoding.ids[t] == *unknown) found.push_back(encoding.offsets[t]);
+      return found;
+    };
+    std::string run;
+    for (int i = 0; i < 150'000; ++i) run += "\xF0\x93\x80\x80\xF0\x93\x80\x81";
+    const auto began = std::chrono::steady_clock::now();
+    const std::vector<ByteRange> one = places(run.substr(0, 24)), long_one = places("a " + run + " a");
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(4)) << name;
+    ASSERT_EQ(one.size(), 1U);
+    EXPECT_EQ(one[0].end, 24U);
+    ASSERT_EQ(long_one.size(), 1U);
+    EXPECT_EQ(long_one[0].begin, 2U);
+    EXPECT_EQ(long_one[0].end, 2 + run.size());
+    EXPECT_EQ(places(run.substr(0, 8) + " a " + run.substr(0, 8)).size(), 2U);
+  }
+}
+
 TEST(TokenizerFolder, RejectsASentencePieceModelWithAZeroByte) {
   const Scratch folder;
   const std::string model =

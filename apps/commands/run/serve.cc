@@ -31,7 +31,7 @@ struct ServeArguments {
   std::string host = "127.0.0.1";
   int port = 8080, queue = 1024;
   double max_wait_ms = 0, deadline = 600, drain = 30, drain_delay = 0;
-  int64_t body_bytes = 8 << 20, connections = 4096;
+  int64_t body_bytes = 8 << 20, pending_bytes = 256 << 20, connections = 4096;
   double header_timeout = 10, body_timeout = 30, idle_timeout = 75, write_timeout = 30;
   bool reuse_port = false;
   std::string key_file, cors_origin, certificate, private_key, log;
@@ -125,6 +125,7 @@ serve::ServerOptions server_options(const ServeArguments& arguments, const std::
   options.http.port = static_cast<uint16_t>(arguments.port);
   options.http.reuse_port = arguments.reuse_port;
   options.http.body_bytes = arguments.body_bytes;
+  options.http.pending_bytes = arguments.pending_bytes;
   options.http.connections = arguments.connections;
   options.http.header_timeout = milliseconds_of("--header-timeout", arguments.header_timeout);
   options.http.body_timeout = milliseconds_of("--body-timeout", arguments.body_timeout);
@@ -260,13 +261,16 @@ void add_serve(Command& app) {
   add_option(*command, "--max-wait-ms", arguments->max_wait_ms, "MS",
              "Maximum time that an encoder waits for a full batch");
   add_option(*command, "--deadline", arguments->deadline, "SECONDS",
-             "Maximum time from a request to its result; then 504. X-Timeout-Ms may shorten it");
+             "Maximum time from a request's arrival to its result; then 504. X-Timeout-Ms may shorten it");
   add_option(*command, "--drain", arguments->drain, "SECONDS",
              "Maximum time for in-flight requests at shutdown");
   add_option(*command, "--drain-delay", arguments->drain_delay, "SECONDS",
              "Time before shutdown in which /ready returns 503 and other requests still succeed, so that\n"
              "load balancers notice");
   add_option(*command, "--body-bytes", arguments->body_bytes, "BYTES", "Maximum size of a request body");
+  add_option(*command, "--pending-bytes", arguments->pending_bytes, "BYTES",
+             "Maximum size of all requests that arrive, wait or are handled together; 503 for the largest\n"
+             "incomplete ones beyond");
   add_option(*command, "--connections", arguments->connections, "N", "Maximum number of open connections");
   add_option(*command, "--header-timeout", arguments->header_timeout, "SECONDS",
              "Maximum time to receive a request's header; then 408");

@@ -13,22 +13,6 @@
 namespace qkv::search {
 namespace {
 
-// The `count` most likely tokens, best first, ties by id.
-std::vector<TokenProbability> most_likely(std::span<const float> log_probabilities, int count) {
-  if (count <= 0) return {};
-  const auto better = [](const TokenProbability& a, const TokenProbability& b) {
-    return a.log_probability != b.log_probability ? a.log_probability > b.log_probability : a.id < b.id;
-  };
-  std::vector<TokenProbability> top;
-  for (size_t id = 0; id < log_probabilities.size(); ++id) {
-    const TokenProbability one{static_cast<int32_t>(id), log_probabilities[id]};
-    if (std::ssize(top) == count && !better(one, top.back())) continue;
-    if (std::ssize(top) == count) top.pop_back();
-    top.insert(std::ranges::upper_bound(top, one, better), one);
-  }
-  return top;
-}
-
 // Upper bound of a search's simultaneous hypotheses.
 int64_t max_rows(const SearchOptions& options) {
   if (options.sampling) return options.nbest;

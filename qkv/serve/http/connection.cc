@@ -4,6 +4,8 @@
 #include <array>
 #include <boost/beast/core/string.hpp>
 #include <ctime>
+#include <iterator>
+#include <new>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -41,6 +43,7 @@ bool is_safe_field(std::string_view text) {
 Connection::Connection(HttpCoreHandle core, std::string peer)
     : core_(std::move(core)),
       peer_(std::move(peer)),
+      pending_(core_),
       read_timer_(core_->io),
       write_timer_(core_->io),
       answer_timer_(core_->io) {
@@ -59,7 +62,7 @@ void Connection::wait_at_most(std::chrono::milliseconds time) {
     const auto self = weak.lock();
     // A timer that was set again while this call waited in the queue has not expired.
     if (error || !self || self->read_timer_.expiry() > std::chrono::steady_clock::now()) return;
-    self->timed_out();
+    self->guarded([&] { self->timed_out(); });
   });
 }
 
@@ -89,23 +92,44 @@ void Connection::drain() {
   if (phase_ == Phase::idle) close();
 }
 
-void Connection::close() {
-  if (phase_ == Phase::closed) return;
-  const bool answering = phase_ == Phase::answering;
-  phase_ = Phase::closed;
-  read_timer_.cancel();
-  write_timer_.cancel();
-  answer_timer_.cancel();
-  close_socket();
+// Takes its connection from the request that is being answered, if there is one.
+void Connection::end_answer() noexcept {
+  if (!state_) return;
   std::function<void()> callback;
-  if (state_) {
+  {
     const std::lock_guard lock(state_->mutex);
     state_->closed = true;
     callback.swap(state_->on_closed);
   }
   state_.reset();
-  if (answering) core_->add_active(-1);
-  if (callback) callback();
+  answer_timer_.cancel();
+  core_->add_active(-1);
+  try {
+    if (callback) callback();
+  } catch (...) {  // out of memory: what the request computes is dropped at its end
+  }
+}
+
+void Connection::close() noexcept {
+  if (phase_ == Phase::closed) return;
+  phase_ = Phase::closed;
+  read_timer_.cancel();
+  write_timer_.cancel();
+  close_socket();
+  parser_.reset();
+  pending_.set(0);
+  end_answer();
+}
+
+void Connection::out_of_memory() noexcept {
+  const bool unanswered = is_arriving() || (phase_ == Phase::answering && !responded_);
+  end_answer();
+  if (!unanswered) return close();
+  try {
+    refuse(503, std::string(kOutOfMemory));
+  } catch (...) {
+    close();
+  }
 }
 
 void Connection::read() {
@@ -122,7 +146,7 @@ void Connection::read() {
     if (self->phase_ == Phase::closed) return;
     if (error) return self->close();
     self->buffer_.commit(bytes);
-    self->take_bytes();
+    self->guarded([&] { self->take_bytes(); });
   });
 }
 
@@ -147,14 +171,21 @@ void Connection::take_bytes() {
       parser_->header_limit(static_cast<uint32_t>(core_->options.header_bytes));
       parser_->body_limit(static_cast<uint64_t>(core_->options.body_bytes));
       header_taken_ = false;
+      wire_bytes_ = 0;
       wait_at_most(core_->options.header_timeout);
     }
   }
-  while ((phase_ == Phase::header || phase_ == Phase::body) && buffer_.size() > 0) {
+  while (is_arriving() && buffer_.size() > 0) {
     error_code error;
     const size_t used = parser_->put(buffer_.data(), error);
+    if (error && error != http::error::need_more && phase_ == Phase::header && has_bare_line_feed())
+      return refuse(400, "header: expected lines that end in CR LF, found one that ends in LF");
     buffer_.consume(used);
-    if (parser_->is_header_done() && !header_taken_ && !take_header()) return;
+    if (parser_->is_header_done() && !header_taken_) {
+      if (!take_header()) return;
+    } else if (phase_ == Phase::body) {
+      wire_bytes_ += used;
+    }
     if (error == http::error::body_limit) {
       return refuse(413, concat("body: expected at most ", core_->options.body_bytes, " bytes, found more"));
     }
@@ -166,19 +197,55 @@ void Connection::take_bytes() {
       return refuse(505, "expected HTTP/1.1 or HTTP/1.0, found another version");
     if (error && error != http::error::need_more)
       return refuse(400, concat("malformed request: ", error.message()));
+    const bool stalled = used == 0 || error == http::error::need_more;
+    if (!within_limits(stalled) || !within_pending_bytes()) return;
     if (parser_->is_done()) {
       dispatch();
       break;
     }
-    if (used == 0 || error == http::error::need_more) {
-      if (phase_ == Phase::header && buffer_.size() > static_cast<size_t>(core_->options.header_bytes)) {
-        return refuse(431,
-                      concat("header: expected at most ", core_->options.header_bytes, " bytes, found more"));
-      }
-      break;
-    }
+    if (stalled) break;
   }
   read();
+}
+
+// A line of the header that ends in LF without CR (RFC 9112, section 2.2).
+bool Connection::has_bare_line_feed() const {
+  const std::string_view text(static_cast<const char*>(buffer_.data().data()), buffer_.size());
+  for (size_t at = text.find('\n'); at != std::string_view::npos; at = text.find('\n', at + 1)) {
+    if (at == 0 || text[at - 1] != '\r') return true;
+    if (text.substr(at + 1).starts_with("\r\n")) return false;  // the end of the header
+  }
+  return false;
+}
+
+// Limits the bytes that the parser waits to complete (`stalled`), and those of a chunked body that are not
+// its content: sizes, extensions and trailers. Small chunks are allowed. False: the request has been refused.
+bool Connection::within_limits(bool stalled) {
+  const auto most = static_cast<size_t>(core_->options.header_bytes);
+  const size_t body = parser_->get().body().size();
+  if ((!stalled || parser_->is_done() || buffer_.size() <= most) && wire_bytes_ <= most + 17 * body)
+    return true;
+  refuse(431, phase_ == Phase::header ? concat("header: expected at most ", most, " bytes, found more")
+                                      : concat("chunked body: expected at most ", most,
+                                               " bytes of extensions and trailers, found more"));
+  return false;
+}
+
+// Counts the bytes of the request, and refuses the largest requests if all connections together have more
+// than allowed. False: this one has been refused.
+bool Connection::within_pending_bytes() {
+  pending_.set(static_cast<int64_t>(parser_->get().body().capacity() + buffer_.capacity()));
+  while (core_->pending_bytes > core_->options.pending_bytes && is_arriving()) {
+    Connection* largest = this;
+    for (Connection* one : core_->connections) {
+      if (one->is_arriving() && one->pending_.get() > largest->pending_.get()) largest = one;
+    }
+    largest->guarded([&] {
+      largest->refuse(
+          503, concat("the server has its limit of ", core_->options.pending_bytes, " bytes of requests"));
+    });
+  }
+  return is_arriving();
 }
 
 // Checks a complete header. False: the request has been refused.
@@ -198,7 +265,13 @@ bool Connection::take_header() {
   if (request.count(http::field::host) > 1 || (!is_http_1_0_ && request.count(http::field::host) == 0)) {
     return refused(400, concat("expected one Host field, found ", request.count(http::field::host)));
   }
+  const auto fields = std::distance(request.begin(), request.end());
+  if (fields > core_->options.header_fields) {
+    return refused(
+        431, concat("header: expected at most ", core_->options.header_fields, " fields, found ", fields));
+  }
   if (request.count(http::field::transfer_encoding) > 0) {
+    if (is_http_1_0_) keep_alive_ = false;  // RFC 9112, section 6.1
     if (request.count(http::field::content_length) > 0)
       return refused(400, "expected Content-Length or Transfer-Encoding, found both");
     if (!boost::beast::iequals(request[http::field::transfer_encoding], "chunked"))
@@ -221,33 +294,73 @@ bool Connection::take_header() {
   }
   phase_ = Phase::body;
   wait_at_most(core_->options.body_timeout);
-  if (!parser_->is_done() && boost::beast::iequals(request[http::field::expect], "100-continue"))
+  // HTTP/1.0 has no interim responses (RFC 9110, section 10.1.1).
+  if (!parser_->is_done() && !is_http_1_0_ &&
+      boost::beast::iequals(request[http::field::expect], "100-continue"))
     write("HTTP/1.1 100 Continue\r\n\r\n");
   return true;
 }
 
 void Connection::dispatch() {
+  state_ = std::make_shared<ReplyState>();
   phase_ = Phase::answering;
   read_timer_.cancel();
   ++core_->requests;
   core_->add_active(1);
-  HttpRequest request = std::exchange(request_, {});
-  request.body = std::move(parser_->get().body());
-  parser_.reset();
-  state_ = std::make_shared<ReplyState>();
+  answer_complete_ = responded_ = false;
   for (const std::string& text : out_) state_->queued_bytes += std::ssize(text);  // "100 Continue"
   state_->queued_bytes -= static_cast<int64_t>(out_offset_);
-  answer_complete_ = false;
-  const auto reply = reply_through(core_, weak_from_this(), state_);
-  asio::thread_pool& threads = core_->threads_for(request.path);
-  asio::post(threads, [core = core_, request = std::move(request), reply]() mutable {
-    try {
-      core->handler(std::move(request), reply);
-    } catch (const std::exception& error) {
-      reply->send({.status = 500,
-                   .body = concat(R"({"error":{"message":)", quoted_json(error.what()),
-                                  R"(,"type":"server_error","code":null}})")});
+  const auto pending = std::make_shared<PendingBytes>(core_);
+  const auto request = std::make_shared<HttpRequest>(std::exchange(request_, {}));
+  request->body = std::move(parser_->get().body());
+  request->arrived = std::chrono::steady_clock::now();
+  request->pending = pending;
+  parser_.reset();
+  pending_.set(0);
+  pending->set(static_cast<int64_t>(request->body.capacity()));
+  const HttpOptions& options = core_->options;
+  if (options.deadline_of) wait_for_handler(options.deadline_of(*request));
+  HandlerThreads& threads = core_->threads_for(request->path);
+  const std::string client = options.client_of ? options.client_of(*request) : request->peer;
+  threads.add(client, [core = core_, request, reply = reply_through(core_, weak_from_this(), state_),
+                       state = state_] {
+    {
+      const std::lock_guard lock(state->mutex);
+      if (state->closed) return;  // its client has left, or its deadline has passed
+      state->handled = true;
     }
+    const auto fail = [&](int status, std::string_view message) {
+      reply->send({.status = status,
+                   .body = concat(R"({"error":{"message":)", quoted_json(message),
+                                  R"(,"type":"server_error","code":null}})")});
+    };
+    try {
+      try {
+        core->handler(std::move(*request), reply);
+      } catch (const std::bad_alloc&) {
+        fail(503, kOutOfMemory);
+      } catch (const std::exception& error) {
+        fail(500, error.what());
+      }
+    } catch (...) {  // the reply's end tells the connection
+    }
+  });
+}
+
+// Answers 504 unless a handler has the request by then.
+void Connection::wait_for_handler(std::chrono::steady_clock::time_point deadline) {
+  answer_timer_.expires_at(deadline);
+  answer_timer_.async_wait([weak = weak_from_this(), state = state_](const error_code& error) {
+    const auto self = weak.lock();
+    if (error || !self || self->state_ != state) return;
+    {
+      const std::lock_guard lock(state->mutex);
+      if (state->handled) return;
+    }
+    self->guarded([&] {
+      self->end_answer();
+      self->refuse(504, "the deadline passed before the request was handled", false);
+    });
   });
 }
 
@@ -257,7 +370,11 @@ void Connection::refuse(int status, const std::string& message, bool count) {
   if (core_->options.on_refused) core_->options.on_refused(peer_, status);
   keep_alive_ = false;
   phase_ = Phase::lingering;
-  const char* const type = status == 503 ? "server_error" : "invalid_request_error";
+  parser_.reset();
+  pending_.set(0);
+  const char* const type = status == 503   ? "server_error"
+                           : status == 504 ? "timeout_error"
+                                           : "invalid_request_error";
   HttpResponse response{.status = status,
                         .body = concat(R"({"error":{"message":)", quoted_json(message), R"(,"type":")", type,
                                        R"(","code":null}})"),
@@ -297,6 +414,7 @@ void Connection::respond(const std::shared_ptr<ReplyState>& state, const HttpRes
   std::string text = head_of(response, whole);
   const bool bodiless = is_head_ || response.status == 204;
   if (whole && !bodiless) text += response.body;
+  responded_ = true;
   if (whole) answer_complete_ = true;
   write(std::move(text));
   if (!whole && !response.body.empty()) {
@@ -326,7 +444,7 @@ void Connection::call_at(const std::shared_ptr<ReplyState>& state, std::chrono::
   answer_timer_.async_wait(
       [weak = weak_from_this(), state, call = std::move(callback)](const error_code& error) {
         const auto self = weak.lock();
-        if (!error && self && self->state_ == state && !self->answer_complete_) call();
+        if (!error && self && self->state_ == state && !self->answer_complete_) self->guarded(call);
       });
 }
 
@@ -359,13 +477,15 @@ void Connection::write_more() {
                if (self->phase_ == Phase::closed) return;
                self->write_timer_.cancel();
                if (error) return self->close();
-               self->out_offset_ += bytes;
-               if (self->state_) self->state_->queued_bytes -= static_cast<int64_t>(bytes);
-               if (self->out_offset_ == self->out_.front().size()) {
-                 self->out_.pop_front();
-                 self->out_offset_ = 0;
-               }
-               self->write_more();
+               self->guarded([&] {
+                 self->out_offset_ += bytes;
+                 if (self->state_) self->state_->queued_bytes -= static_cast<int64_t>(bytes);
+                 if (self->out_offset_ == self->out_.front().size()) {
+                   self->out_.pop_front();
+                   self->out_offset_ = 0;
+                 }
+                 self->write_more();
+               });
              });
 }
 
@@ -390,7 +510,7 @@ void Connection::next_request() {
   if (buffer_.size() > 0) {
     // Post: pipelined requests would recurse.
     asio::post(core_->io, [self = shared_from_this()] {
-      if (self->phase_ == Phase::idle) self->take_bytes();
+      if (self->phase_ == Phase::idle) self->guarded([&] { self->take_bytes(); });
     });
     return;
   }

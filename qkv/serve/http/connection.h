@@ -8,6 +8,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -21,15 +22,22 @@
 
 namespace qkv::serve {
 
+constexpr std::string_view kOutOfMemory = "out of memory; retry later, or with less";
+
 // The state of an answer that a Reply and its connection share.
 struct ReplyState {
   std::mutex mutex;
-  bool answered = false, ended = false, closed = false;  // guarded, as is the next
+  bool handled = false;  // a handler has the request; guarded, as are the next two
+  bool answered = false, ended = false, closed = false;
   std::function<void()> on_closed;
   std::atomic<int64_t> queued_bytes = 0;  // to be written, frames included
+  // Memory to tell the connection that there is none for the answer.
+  std::atomic<bool> last_resort_used = false;
+  alignas(std::max_align_t) std::array<std::byte, 256> last_resort;
 };
 
-// All member functions run on the network thread. Reading never pauses while a request is being answered,
+// All member functions run on the network thread, and throw only if memory runs out; out_of_memory() follows
+// then. Reading never pauses while a request is being answered,
 // until 64 KiB wait, so that a client that leaves is noticed at once.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -45,7 +53,21 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // and closes after the answer of one being answered.
   void drain();
   // Closes at once; a request being answered is told that its client has left.
-  void close();
+  void close() noexcept;
+  // Answers 503 unless an answer has begun, which closes.
+  void out_of_memory() noexcept;
+  void out_of_memory(const std::shared_ptr<ReplyState>& state) noexcept {
+    if (state == state_) out_of_memory();
+  }
+  // Runs a step of the connection.
+  template <class Step>
+  void guarded(const Step& step) noexcept {
+    try {
+      step();
+    } catch (...) {
+      out_of_memory();
+    }
+  }
 
   // Answers of the request whose state this is; others are ignored.
   void respond(const std::shared_ptr<ReplyState>& state, const HttpResponse& response, bool whole);
@@ -83,6 +105,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void take_bytes();
   bool take_header();
+  bool has_bare_line_feed() const;
+  bool within_limits(bool stalled);
+  bool within_pending_bytes();
+  bool is_arriving() const { return phase_ == Phase::header || phase_ == Phase::body; }
   void dispatch();
   void refuse(int status, const std::string& message, bool count = true);
   void write(std::string data);
@@ -91,6 +117,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void next_request();
   void linger();
   void timed_out();
+  void wait_for_handler(std::chrono::steady_clock::time_point deadline);
+  void end_answer() noexcept;
   std::string head_of(const HttpResponse& response, bool whole) const;
 
   std::string peer_;
@@ -100,10 +128,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool waits_idle_ = false;  // the idle time-out runs
   std::optional<Parser> parser_;
   bool header_taken_ = false;
-  HttpRequest request_;  // its header; fields after a chunked body (trailers) are not taken
+  size_t wire_bytes_ = 0;  // of the body, as received
+  PendingBytes pending_;   // of the request that arrives
+  HttpRequest request_;    // its header; fields after a chunked body (trailers) are not taken
   bool keep_alive_ = true, is_head_ = false, is_http_1_0_ = false;  // of the request being answered
   std::shared_ptr<ReplyState> state_;                               // of the request being answered
-  bool chunked_ = false, answer_complete_ = false;
+  bool chunked_ = false, responded_ = false, answer_complete_ = false;
   std::deque<std::string> out_;  // to be written
   size_t out_offset_ = 0;        // written bytes of the first
   bool writing_ = false;

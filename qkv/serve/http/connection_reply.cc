@@ -4,12 +4,43 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace qkv::serve {
 namespace {
+
+// Allocates ReplyState::last_resort, once.
+template <class T>
+struct LastResortMemory {
+  using value_type = T;
+  explicit LastResortMemory(ReplyState* reply_state) : state(reply_state) {}
+  template <class Other>
+  explicit LastResortMemory(const LastResortMemory<Other>& other) : state(other.state) {}
+  T* allocate(size_t count) {
+    if (count * sizeof(T) > state->last_resort.size() || state->last_resort_used.exchange(true))
+      throw std::bad_alloc();
+    return reinterpret_cast<T*>(state->last_resort.data());
+  }
+  void deallocate(T* /*memory*/, size_t /*count*/) {}
+  bool operator==(const LastResortMemory& other) const { return state == other.state; }
+
+  ReplyState* state;
+};
+
+// Runs on the network thread when there was no memory to pass an answer on.
+struct OutOfMemory {
+  using allocator_type = LastResortMemory<void>;
+  allocator_type get_allocator() const noexcept { return allocator_type(state.get()); }
+  void operator()() const {
+    if (const auto open = connection.lock()) open->out_of_memory(state);
+  }
+
+  std::weak_ptr<Connection> connection;
+  std::shared_ptr<ReplyState> state;
+};
 
 class ConnectionReply : public Reply {
  public:
@@ -25,8 +56,13 @@ class ConnectionReply : public Reply {
       ended = state_->ended;
     }
     if (!answered) {
-      ConnectionReply::send(
-          {.status = 500, .body = R"({"error":{"message":"no answer","type":"server_error","code":null}})"});
+      try {
+        ConnectionReply::send(
+            {.status = 500,
+             .body = R"({"error":{"message":"no answer","type":"server_error","code":null}})"});
+      } catch (...) {
+        out_of_memory();
+      }
     } else if (!ended) {
       on_connection([](Connection& connection) { connection.close(); });
     }
@@ -99,10 +135,21 @@ class ConnectionReply : public Reply {
   }
 
   template <class Action>
-  void on_connection(Action action) {
-    core_->post([connection = connection_, action = std::move(action)] {
-      if (const auto open = connection.lock()) action(*open);
-    });
+  void on_connection(Action action) noexcept {
+    try {
+      core_->post([connection = connection_, action = std::move(action)] {
+        if (const auto open = connection.lock()) open->guarded([&] { action(*open); });
+      });
+    } catch (...) {
+      out_of_memory();
+    }
+  }
+
+  void out_of_memory() noexcept {
+    try {
+      core_->post(OutOfMemory{connection_, state_});
+    } catch (...) {  // the second time
+    }
   }
 
   HttpCoreHandle core_;

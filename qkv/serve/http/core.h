@@ -4,7 +4,6 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "qkv/serve/http/handler_threads.h"
 #include "qkv/serve/http/server.h"
 
 namespace qkv::serve {
@@ -22,12 +22,10 @@ class Connection;
 // runs `io`; all state of connections is that thread's.
 struct HttpCore {
   HttpCore(const HttpOptions& http_options, HttpServer::Handler request_handler)
-      : options(http_options),
-        handler(std::move(request_handler)),
-        handlers(static_cast<size_t>(http_options.handler_threads)) {}
+      : options(http_options), handler(std::move(request_handler)), handlers(http_options.handler_threads) {}
 
   // The threads for a request of this path.
-  boost::asio::thread_pool& threads_for(std::string_view path) {
+  HandlerThreads& threads_for(std::string_view path) {
     return options.is_quick && options.is_quick(path) ? quick_handler : handlers;
   }
 
@@ -48,10 +46,12 @@ struct HttpCore {
   HttpOptions options;
   HttpServer::Handler handler;
   boost::asio::io_context io{1};
-  boost::asio::thread_pool handlers;
-  boost::asio::thread_pool quick_handler{1};
+  HandlerThreads handlers;
+  HandlerThreads quick_handler{1};
   std::set<Connection*> connections;  // the network thread's
   bool draining = false;              // the network thread's: answers are the last of their connections
+
+  std::atomic<int64_t> pending_bytes = 0;  // of HttpOptions::pending_bytes
 
   std::atomic<int64_t> open = 0, accepted = 0, requests = 0, malformed = 0;
 
@@ -62,5 +62,21 @@ struct HttpCore {
 };
 
 using HttpCoreHandle = std::shared_ptr<HttpCore>;
+
+// Bytes that count as pending while it lives.
+class PendingBytes {
+ public:
+  explicit PendingBytes(HttpCoreHandle core) : core_(std::move(core)) {}
+  ~PendingBytes() { set(0); }
+  PendingBytes(const PendingBytes&) = delete;
+  PendingBytes& operator=(const PendingBytes&) = delete;
+
+  int64_t get() const { return bytes_; }
+  void set(int64_t bytes) { core_->pending_bytes += bytes - std::exchange(bytes_, bytes); }
+
+ private:
+  HttpCoreHandle core_;
+  int64_t bytes_ = 0;
+};
 
 }  // namespace qkv::serve

@@ -1,7 +1,9 @@
 #pragma once
 // A request and a response of HTTP/1.1 (RFC 9110, RFC 9112), independent of the network.
 
+#include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +25,8 @@ struct HttpRequest {
   std::map<std::string, std::string, FieldNameLess> headers;  // repeated fields are joined by ", "
   std::string body;
   std::string peer;  // the client's address without port, such as "127.0.0.1"
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();  // completely
+  std::shared_ptr<void> pending = {};  // counts the body as pending (HttpOptions) while it lives
 
   // A header field's value, or an empty string.
   std::string_view header(std::string_view name) const;

@@ -52,9 +52,12 @@ class TlsConnection : public Connection {
 
   void start() override {
     wait_at_most(core_->options.header_timeout);
-    stream_.async_handshake(asio::ssl::stream_base::server,
-                            [self = std::static_pointer_cast<TlsConnection>(shared_from_this())](
-                                const error_code& error) { error ? self->close() : self->read(); });
+    stream_.async_handshake(
+        asio::ssl::stream_base::server,
+        [self = std::static_pointer_cast<TlsConnection>(shared_from_this())](const error_code& error) {
+          if (error) return self->close();
+          self->guarded([&] { self->read(); });
+        });
   }
 
  private:
@@ -105,6 +108,8 @@ void HttpOptions::validate() const {
   require_at_least("header_bytes", header_bytes, int64_t{256});
   require_at_least("stream_buffer_bytes", stream_buffer_bytes, int64_t{1});
   require_at_least("connections", connections, int64_t{1});
+  require_at_least("header_fields", header_fields, int64_t{1});
+  require_at_least("pending_bytes", pending_bytes, int64_t{1});
   if (header_bytes > 16 << 20)
     throw UsageError(concat("header_bytes: expected at most ", 16 << 20, ", found ", header_bytes));
   const auto require_time = [](const char* field, std::chrono::milliseconds time) {
@@ -126,8 +131,7 @@ class HttpServer::Impl {
         acceptor_(core_->io),
         pause_(core_->io) {
     listen();
-    accept();
-    network_ = std::thread([this] { core_->io.run(); });
+    network_ = std::thread([this] { run(); });
   }
 
   ~Impl() { stop(std::chrono::milliseconds(0)); }
@@ -143,7 +147,7 @@ class HttpServer::Impl {
       acceptor_.close(ignored);
       pause_.cancel();
       core_->draining = true;
-      for (const auto& connection : open_connections()) connection->drain();
+      for (const auto& connection : open_connections()) connection->guarded([&] { connection->drain(); });
     });
     int64_t cut = 0;
     {
@@ -152,12 +156,17 @@ class HttpServer::Impl {
       cut = core_->active;
     }
     core_->post([this] {
-      for (const auto& connection : open_connections()) connection->close();
       work_.reset();
+      while (!core_->connections.empty()) {  // allocates nothing, as all have to close
+        const auto first = core_->connections.begin();
+        const std::shared_ptr<Connection> connection = (*first)->weak_from_this().lock();
+        core_->connections.erase(first);
+        if (connection) connection->close();
+      }
     });
-    core_->handlers.join();
-    core_->quick_handler.join();
     network_.join();
+    core_->handlers.join();  // nothing is added any more
+    core_->quick_handler.join();
     {
       const std::lock_guard lock(core_->mutex);
       core_->stopped = true;
@@ -196,20 +205,38 @@ class HttpServer::Impl {
     port_ = acceptor_.local_endpoint().port();
   }
 
+  // Connections take care of their exceptions: the rest is memory that runs out while one is accepted.
+  void run() {
+    while (true) {
+      try {
+        if (!accepting_) accept();
+        core_->io.run();
+        return;
+      } catch (...) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+  }
+
   void accept() {
+    if (!acceptor_.is_open()) return;
     acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
+      accepting_ = false;
       if (!acceptor_.is_open()) return;
       if (error) {
         // For example out of file descriptors: retry after a pause.
         pause_.expires_after(std::chrono::milliseconds(100));
         pause_.async_wait([this](const error_code& cancelled) {
-          if (!cancelled && acceptor_.is_open()) accept();
+          accepting_ = false;
+          if (!cancelled) accept();
         });
+        accepting_ = true;
         return;
       }
       take(std::move(socket));
       accept();
     });
+    accepting_ = true;
   }
 
   void take(tcp::socket socket) {
@@ -220,12 +247,14 @@ class HttpServer::Impl {
     socket.set_option(tcp::no_delay(true), error);
     const std::string peer = remote.address().to_string();
     const bool too_many = std::ssize(core_->connections) >= core_->options.connections;
+    if (tls_ && too_many) return;
+    std::shared_ptr<Connection> connection;
     if (tls_) {
-      if (!too_many) std::make_shared<TlsConnection>(core_, peer, std::move(socket), *tls_)->start();
-      return;
+      connection = std::make_shared<TlsConnection>(core_, peer, std::move(socket), *tls_);
+    } else {
+      connection = std::make_shared<PlainConnection>(core_, peer, std::move(socket));
     }
-    const auto connection = std::make_shared<PlainConnection>(core_, peer, std::move(socket));
-    too_many ? connection->refuse_all() : connection->start();
+    connection->guarded([&] { too_many ? connection->refuse_all() : connection->start(); });
   }
 
   // A connection that closes leaves the set.
@@ -240,6 +269,7 @@ class HttpServer::Impl {
   HttpCoreHandle core_;
   std::optional<asio::ssl::context> tls_;
   tcp::acceptor acceptor_;
+  bool accepting_ = false;  // the network thread's: an accept or its pause is under way
   asio::steady_timer pause_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{core_->io.get_executor()};
   uint16_t port_ = 0;
@@ -259,7 +289,8 @@ HttpCounts HttpServer::counts() const {
   return {.connections = core.open,
           .accepted = core.accepted,
           .requests = core.requests,
-          .malformed = core.malformed};
+          .malformed = core.malformed,
+          .pending_bytes = core.pending_bytes};
 }
 
 int64_t HttpServer::stop(std::chrono::milliseconds bound) { return impl_->stop(bound); }

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "qkv/search/language.h"
 #include "qkv/serve/protocols/json_text.h"
 #include "qkv/serve/protocols/stop_texts.h"
 #include "qkv/serve/work/runs.h"
@@ -16,16 +19,19 @@ namespace {
 
 // A choice while it grows. Its texts and tokens arrive on the worker's thread.
 struct Choice {
-  explicit Choice(const std::vector<std::string>& stop_texts) : stops(stop_texts) {}
+  Choice(const std::vector<std::string>& stop_texts, const text::Tokenizer& tokenizer)
+      : stops(stop_texts), decoder(tokenizer) {}
 
   StopTexts stops;
   std::string text;  // shown so far, or since the last event
+  // With logprobs: what each token adds to the text. The last token of a character has it, others have none.
+  text::StreamDecoder decoder;
   std::vector<std::string> tokens;
   std::vector<float> log_probabilities;
   std::vector<int64_t> offsets;  // of each token in the text, in characters
   // The most likely tokens at each position, and the chosen one.
   std::vector<nlohmann::ordered_json> top;
-  int64_t letters = 0;  // of all tokens so far, and of an echoed prompt
+  int64_t letters = 0;  // of all tokens so far
   std::optional<int32_t> last_id;
   bool ended = false;  // its last event has been sent
 };
@@ -36,6 +42,9 @@ int64_t letters_of(std::string_view text) {
                                [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; });
 }
 
+// Tokens of all prompts, each as often as it has choices.
+constexpr size_t kMaxPromptTokens = 1 << 20;
+
 class CompletionHandler {
  public:
   CompletionHandler(ModelHandle model, ExchangeHandle exchange, std::span<const pipelines::Prompt> prompts,
@@ -43,32 +52,56 @@ class CompletionHandler {
       : model_(std::move(model)), exchange_(std::move(exchange)), options_(std::move(options)) {
     const bool is_list = prompts.size() > 1;
     const CallHandle call = exchange_->call(model_);
+    size_t tokens = 0;
     for (size_t p = 0; p < prompts.size(); ++p) {
       call->require_wanted();
       // Tokenized once for all choices.
       const pipelines::GenerationRequest read =
           model_->pipelines().generator->prepare(prompts[p], options_.generate);
       require_result(read.generated.error, "prompt", p, is_list);
+      tokens += read.decode.source.size() * options_.choices;
+      if (tokens > kMaxPromptTokens) {
+        throw HttpError(400, concat("prompt: expected at most ", kMaxPromptTokens,
+                                    " tokens, those of a prompt for each of its choices, found more"));
+      }
       if (options_.echo)
         echoes_.push_back(prompts[p].ids.empty() ? prompts[p].text : tokenizer().decode(prompts[p].ids));
       for (size_t j = 0; j < options_.choices; ++j) {
         prompts_.push_back({.ids = read.decode.source, .key = prompts_.size() + 1});
-        choices_.emplace_back(options_.stops);
+        choices_.emplace_back(options_.stops, tokenizer());
       }
     }
   }
 
   static void run(const std::shared_ptr<CompletionHandler>& self) {
+    if (!self->options_.echo || !self->options_.logprobs) return begin(self);
+    self->model_->serial().submit(
+        self->exchange_->call(self->model_),
+        {.run =
+             [self] {
+               for (size_t p = 0; p < self->echoes_.size(); ++p) self->score_prompt(p);
+               begin(self);
+             },
+         .on_failed = [self](const std::exception_ptr& error) { self->exchange_->fail(error); }});
+  }
+
+ private:
+  const text::Tokenizer& tokenizer() const { return *model_->tokenizer(); }
+
+  // Generates, with the text of the prompt if it is wanted.
+  static void begin(const std::shared_ptr<CompletionHandler>& self) {
     for (size_t i = 0; i < self->prompts_.size(); ++i) {
       Choice& choice = self->choices_[i];
       const std::vector<int32_t>& ids = self->prompts_[i].ids;
-      if (self->options_.logprobs && !ids.empty()) choice.last_id = ids.back();
-      if (self->options_.echo) {
+      if (self->options_.echo && !self->options_.logprobs)
         choice.text = self->echoes_[i / self->options_.choices];
-        choice.letters = letters_of(choice.text);
+      if (self->options_.logprobs && !self->options_.echo) {
+        for (const int32_t id : ids) choice.decoder.add(id);
+        if (!ids.empty()) choice.last_id = ids.back();
       }
       self->prompts_[i].on_text = [&choice](std::string_view text) { choice.text += choice.stops.add(text); };
     }
+    if (self->options_.prompt_only) return self->finish_without_tokens();
     generate(
         *self->model_, self->exchange_->call(self->model_), self->prompts_, self->options_.generate,
         self->options_.top_logprobs,
@@ -81,12 +114,55 @@ class CompletionHandler {
         });
   }
 
- private:
-  const text::Tokenizer& tokenizer() const { return *model_->tokenizer(); }
+  // The tokens of a prompt, with their log-probabilities, begin each of its choices. They concatenate to its
+  // text unless the tokenizer changes it.
+  void score_prompt(size_t prompt) {
+    exchange_->call(model_)->require_wanted();
+    const size_t first = prompt * options_.choices;
+    const std::vector<int32_t>& ids = prompts_[first].ids;
+    const search::TokenScores scores =
+        search::score_with_top(*model_->pipelines().generator->model().model, ids, options_.top_logprobs);
+    for (const float one : scores.log_probabilities) {
+      if (std::isnan(one)) throw NumericError("model: expected finite log-probabilities, found NaN");
+    }
+    Choice& choice = choices_[first];
+    for (size_t t = 0; t < ids.size(); ++t) {
+      if (t == 0) {
+        note(choice, {.id = ids[t], .log_probability = std::numeric_limits<float>::quiet_NaN()});
+        choice.top.back() = nullptr;  // it is given
+      } else {
+        note(choice,
+             {.id = ids[t], .log_probability = scores.log_probabilities[t - 1], .top = scores.top[t - 1]});
+      }
+    }
+    for (const std::string& token : choice.tokens) choice.text += token;
+    // The end of the text may be incomplete yet.
+    text::StreamDecoder end = choice.decoder;
+    if (choice.text + end.finish() != echoes_[prompt]) choice.text = echoes_[prompt];
+    for (size_t j = 1; j < options_.choices; ++j) choices_[first + j] = choice;
+  }
+
+  // The text of an incomplete character, which the last token gets.
+  static std::string end_tokens(Choice& choice) {
+    std::string rest = choice.decoder.finish();
+    if (!choice.tokens.empty()) choice.tokens.back() += rest;
+    return rest;
+  }
+
+  // Answers a request for no new tokens.
+  void finish_without_tokens() {
+    std::vector<pipelines::Generated> results(prompts_.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      results[i].prompt_tokens = std::ssize(prompts_[i].ids);
+      results[i].completions.emplace_back().hypothesis.complete = false;
+      if (options_.logprobs && options_.echo) choices_[i].text += end_tokens(choices_[i]);
+    }
+    finish(results, nullptr);
+  }
 
   bool on_token(size_t i, const search::NewToken& token) {
     Choice& choice = choices_[i];
-    if (options_.logprobs) note(choice, token);
+    if (options_.logprobs && !tokenizer().is_special(token.id)) note(choice, token);
     if (options_.stream && !choice.text.empty()) exchange_->event(dump(chunk(i, nullptr)));
     return !choice.stops.stopped();
   }
@@ -102,10 +178,10 @@ class CompletionHandler {
   }
 
   void note(Choice& choice, const search::NewToken& token) const {
-    if (tokenizer().is_special(token.id)) return;
-    std::string text = text_after(choice.last_id, token.id);
+    std::string text = choice.decoder.add(token.id);
     ResponseJson top = ResponseJson::object();
     for (const search::TokenProbability& one : token.top) {
+      if (one.id == token.id) continue;
       std::string other = text_after(choice.last_id, one.id);
       // Special tokens have no text; two tokens may have the same.
       if (other.empty()) other = std::string(tokenizer().token(one.id).value_or(""));
@@ -137,11 +213,13 @@ class CompletionHandler {
   }
 
   ResponseJson object(ResponseJson choices) const {
-    return {{"id", concat("cmpl-", exchange_->request_id())},
-            {"object", "text_completion"},
-            {"created", created_},
-            {"model", options_.model},
-            {"choices", std::move(choices)}};
+    ResponseJson whole{{"id", concat("cmpl-", exchange_->request_id())},
+                       {"object", "text_completion"},
+                       {"created", created_},
+                       {"model", options_.model}};
+    if (const auto& sampling = options_.generate.search.sampling) whole["seed"] = sampling->seed;
+    whole["choices"] = std::move(choices);
+    return whole;
   }
   ResponseJson chunk(size_t i, const char* finish_reason) {
     return object(ResponseJson::array({take(i, finish_reason)}));
@@ -157,6 +235,7 @@ class CompletionHandler {
     Choice& choice = choices_[i];
     if (std::exchange(choice.ended, true)) return;
     choice.text += choice.stops.finish();
+    end_tokens(choice);
     exchange_->event(dump(chunk(i, finish_reason(i, result))));
   }
 
@@ -173,6 +252,7 @@ class CompletionHandler {
           end_choice(i, results[i]);
         } else {
           choices_[i].text += choices_[i].stops.finish();
+          end_tokens(choices_[i]);
           choices.push_back(take(i, finish_reason(i, results[i])));
         }
       }

@@ -17,8 +17,9 @@ struct CompletionOptions {
   std::vector<std::string> stops;  // a choice ends before the first of these texts
   bool echo = false;               // choices begin with the prompt
   bool stream = false, stream_usage = false;
-  bool logprobs = false;  // of the chosen tokens
-  int top_logprobs = 0;   // most likely tokens beside each chosen one
+  bool logprobs = false;     // of the chosen tokens, and with echo of the prompt's
+  int top_logprobs = 0;      // most likely tokens beside each chosen one
+  bool prompt_only = false;  // nothing is generated
 };
 
 // Answers the exchange. Throws before anything is sent, such as HttpError (400) for a prompt that the model

@@ -42,6 +42,8 @@ Exchange::Exchange(HttpRequest request, ReplyHandle reply, std::string request_i
 
 CallHandle Exchange::call(const ModelHandle& model) {
   if (call_) return call_;
+  model->require_unchanged();
+  model_ = model;
   call_ = std::make_shared<Call>(client_, deadline_, model);
   reply_->on_closed([weak = std::weak_ptr<Call>(call_)] {
     if (const CallHandle call = weak.lock()) call->cancel();
@@ -70,11 +72,14 @@ HttpResponse Exchange::error_response(const HttpError& error) const {
   return response;
 }
 
-void Exchange::fail(const std::exception_ptr& error) {
-  const HttpError known = as_http_error(error);
-  if (!events_) return send(error_response(known));
-  event(shape_(known));
-  reply_->end(known.status);
+void Exchange::fail(const std::exception_ptr& error) noexcept {
+  try {
+    const HttpError known = as_http_error(error);
+    if (!events_) return send(error_response(known));
+    event(shape_(known));
+    reply_->end(known.status);
+  } catch (...) {  // out of memory: the reply's end tells the connection
+  }
 }
 
 void Exchange::event(std::string_view data) {

@@ -33,22 +33,23 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   const HttpRequest& request() const { return request_; }
   const std::string& request_id() const { return request_id_; }
-  // The last segment of the path.
-  std::string rest_of_path() const { return request_.path.substr(request_.path.rfind('/') + 1); }
 
   // The call of this exchange at a model, which it keeps alive; the same each time. It is cancelled if the
-  // client leaves, and soon after the deadline, which is then answered 504.
+  // client leaves, and soon after the deadline, which is then answered 504. Throws HttpError (503) if the
+  // model's files have changed.
   CallHandle call(const ModelHandle& model);
 
   // Answers; only the first answer counts. All may be called from any thread.
   void send(HttpResponse response);
   void send_json(std::string body, int status = 200);
-  void fail(const std::exception_ptr& error);
-  // Sends the error, if there is one, or runs `respond` and sends the error that it throws.
+  void fail(const std::exception_ptr& error) noexcept;
+  // Sends the error, if there is one or the model's files have changed, or runs `respond` and sends the error
+  // that it throws.
   template <class Respond>
-  void answer(const std::exception_ptr& error, const Respond& respond) {
+  void answer(const std::exception_ptr& error, const Respond& respond) noexcept {
     try {
       if (error) std::rethrow_exception(error);
+      if (model_) model_->require_unchanged();
       respond();
     } catch (...) {
       fail(std::current_exception());
@@ -68,6 +69,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::string request_id_, client_;
   Clock::time_point deadline_;
   ErrorShape shape_;
+  ModelHandle model_;
   CallHandle call_;
   bool events_ = false;  // begun; events of an exchange come one after another
 };

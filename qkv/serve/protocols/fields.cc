@@ -1,5 +1,7 @@
 #include "qkv/serve/protocols/fields.h"
 
+#include <random>
+
 #include "qkv/serve/error.h"
 
 namespace qkv::serve {
@@ -68,6 +70,11 @@ std::vector<std::string> Fields::texts(const std::string& name, bool* is_list) {
   std::vector<std::string> result;
   for (const JsonValue& item : value->items()) result.push_back(item.string());
   return result;
+}
+
+uint64_t Fields::seed() {
+  if (const auto given = integer("seed", 0, INT64_MAX)) return static_cast<uint64_t>(*given);
+  return std::random_device()();
 }
 
 void Fields::done() const {

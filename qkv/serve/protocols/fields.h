@@ -29,6 +29,9 @@ class Fields {
   // A text or a list of texts, at most kMaxTexts. `is_list`, if given: which of the two.
   std::vector<std::string> texts(const std::string& name, bool* is_list = nullptr);
 
+  // The seed of random numbers; without the field, another one for each request, below 2^32.
+  uint64_t seed();
+
   // Throws HttpError (400) for fields that have not been read, naming them.
   void done() const;
 

@@ -7,12 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/json.h"
+#include "qkv/base/utf8.h"
 
 namespace qkv::serve {
 
 std::string dump(const ResponseJson& object) {
   return object.dump(-1, ' ', false, ResponseJson::error_handler_t::replace);
 }
+
+std::string json_string(std::string_view text) { return quoted_json(repair_utf8(text).text); }
 
 std::string json_list(const std::vector<std::string>& values) {
   std::string text = "[";
@@ -36,6 +39,20 @@ std::string base64_floats(const std::vector<float>& values) {
   if (bytes > 0) std::memcpy(from.data(), values.data(), from.size());
   const int length = EVP_EncodeBlock(to.data(), from.data(), bytes);
   return {to.begin(), to.begin() + length};
+}
+
+void add_bytes(size_t& response, size_t part, size_t most) {
+  response += part;
+  if (response > most) {
+    throw HttpError(400, concat("response: expected at most ", most,
+                                " bytes, found more; ask for fewer texts or results"));
+  }
+}
+
+void require_short(const char* field, const std::string& text, size_t texts) {
+  if (text.size() * texts <= kMaxRepeatedBytes) return;
+  throw HttpError(400, concat(field, ": expected at most ", kMaxRepeatedBytes / texts, " bytes with ", texts,
+                              " texts, found ", text.size()));
 }
 
 void require_result(const std::string& error, const char* field, size_t item, bool is_list) {

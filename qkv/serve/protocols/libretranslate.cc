@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "qkv/base/json.h"
@@ -17,7 +18,9 @@
 namespace qkv::serve {
 namespace {
 
-std::string libre_error(const HttpError& error) { return dump({{"error", error.what()}}); }
+std::string libre_error(const HttpError& error) {
+  return concat(R"({"error":)", json_string(error.what()), "}");
+}
 
 std::string language_name(const std::string& code) {
   using Pair = std::pair<std::string_view, const char*>;
@@ -80,6 +83,36 @@ std::string json_body(const HttpRequest& request) {
   return dump(object);
 }
 
+// Calls use(line, blank) for each line of a text. Lines are translated one by one, as LibreTranslate does,
+// and blank ones stay as they are.
+template <class Use>
+void for_each_line(std::string_view text, const Use& use) {
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    use(line, line.find_first_not_of(" \t\r") == line.npos);
+    begin = end + 1;
+  }
+}
+
+// The text with the k-th hypothesis of each line, or the last one of a line that has fewer. `results`: of the
+// lines that are not blank.
+std::string translated(std::string_view text, std::span<const pipelines::Translation> results, size_t k) {
+  std::string joined;
+  size_t next = 0;
+  for_each_line(text, [&](std::string_view line, bool blank) {
+    if (line.data() != text.data()) joined += '\n';
+    if (blank) {
+      joined += line;
+      return;
+    }
+    const auto& hypotheses = results[next++].hypotheses;
+    if (!hypotheses.empty()) joined += hypotheses[std::min(k, hypotheses.size() - 1)].text;
+    if (line.ends_with('\r')) joined += '\r';
+  });
+  return joined;
+}
+
 void translate_libre(Service& service, const ExchangeHandle& exchange) {
   Fields fields(json_body(exchange->request()));
   bool is_list = false;
@@ -96,18 +129,32 @@ void translate_libre(Service& service, const ExchangeHandle& exchange) {
   options.search.nbest = alternatives + 1;
   options.search.beam = std::max(options.search.beam, options.search.nbest);
   std::vector<pipelines::Source> sources;
-  for (size_t i = 0; i < texts.size(); ++i) sources.push_back({.text = texts[i], .key = i + 1});
+  std::vector<size_t> ends;  // of each text's sources
+  for (const std::string& text : texts) {
+    for_each_line(text, [&](std::string_view line, bool blank) {
+      if (blank) return;
+      if (sources.size() == Fields::kMaxTexts)
+        throw HttpError(400, concat("q: expected at most ", Fields::kMaxTexts, " lines in all, found more"));
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      sources.push_back({.text = std::string(line), .key = sources.size() + 1});
+    });
+    ends.push_back(sources.size());
+  }
   translate(*model, exchange->call(model), sources, options,
-            [exchange, is_list, alternatives](const std::vector<pipelines::Translation>& results,
-                                              const std::exception_ptr& error) {
+            [exchange, is_list, alternatives, texts, ends](const std::vector<pipelines::Translation>& results,
+                                                           const std::exception_ptr& error) {
               exchange->answer(error, [&] {
                 ResponseJson found = ResponseJson::array(), others = ResponseJson::array();
-                for (size_t i = 0; i < results.size(); ++i) {
-                  require_result(results[i].error, "q", i, is_list);
-                  found.push_back(results[i].text);
+                for (size_t i = 0, begin = 0; i < texts.size(); begin = ends[i++]) {
+                  const auto own = std::span(results).subspan(begin, ends[i] - begin);
+                  size_t hypotheses = 0;
+                  for (const pipelines::Translation& one : own) {
+                    require_result(one.error, "q", i, is_list);
+                    hypotheses = std::max(hypotheses, one.hypotheses.size());
+                  }
+                  found.push_back(translated(texts[i], own, 0));
                   ResponseJson more = ResponseJson::array();
-                  for (size_t k = 1; k < results[i].hypotheses.size(); ++k)
-                    more.push_back(results[i].hypotheses[k].text);
+                  for (size_t k = 1; k < hypotheses; ++k) more.push_back(translated(texts[i], own, k));
                   others.push_back(std::move(more));
                 }
                 ResponseJson object{{"translatedText", is_list ? found : found.at(0)}};

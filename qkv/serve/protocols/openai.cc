@@ -29,8 +29,12 @@ void list_models(Service& service, const ExchangeHandle& exchange) {
   exchange->send_json(dump({{"object", "list"}, {"data", std::move(data)}}));
 }
 
+constexpr std::string_view kModelPath = "/v1/models/";
+
+// A name may have slashes, as those of Hugging Face's hub.
 void retrieve_model(Service& service, const ExchangeHandle& exchange) {
-  exchange->send_json(dump(model_json(*service.models().named(exchange->rest_of_path()))));
+  const std::string name = exchange->request().path.substr(kModelPath.size());
+  exchange->send_json(dump(model_json(*service.models().named(name))));
 }
 
 // Fields that change nothing at their neutral value, and are refused at any other.
@@ -43,7 +47,8 @@ void require_neutral(Fields& fields, const char* name, double neutral) {
 
 void require_absent(Fields& fields, const char* name) {
   const auto value = fields.find(name);
-  const bool empty = !value || (value->is_object() && value->size() == 0);
+  const bool empty =
+      !value || (value->is_object() && value->size() == 0) || (value->is_string() && value->string().empty());
   if (!empty)
     throw HttpError(400, concat(name, ": expected none, as it is not supported, found ", value->excerpt()));
 }
@@ -51,8 +56,9 @@ void require_absent(Fields& fields, const char* name) {
 search::SearchOptions completion_options(Fields& fields, const pipelines::TextGenerator& generator) {
   search::SearchOptions options = generator.default_options().search;
   options.beam = 1;
+  options.nbest = 1;
   options.forced_eos = false;
-  options.max_new_tokens = static_cast<int>(fields.integer("max_tokens", 1, 1 << 20).value_or(16));
+  options.max_new_tokens = static_cast<int>(fields.integer("max_tokens", 0, 1 << 20).value_or(16));
   options.min_new_tokens = static_cast<int>(fields.integer("min_tokens", 0, 1 << 20).value_or(0));
   if (options.min_new_tokens > options.max_new_tokens) {
     throw HttpError(400, concat("min_tokens: expected at most max_tokens = ", options.max_new_tokens,
@@ -64,8 +70,9 @@ search::SearchOptions completion_options(Fields& fields, const pipelines::TextGe
   sampling.temperature = fields.number("temperature", 0, 100).value_or(1);
   sampling.top_p = fields.number("top_p", 0, 1).value_or(1);
   sampling.min_p = fields.number("min_p", 0, 1).value_or(0);
-  sampling.top_k = static_cast<int>(fields.integer("top_k", 0, INT32_MAX).value_or(0));
-  sampling.seed = static_cast<uint64_t>(fields.integer("seed", 0, INT64_MAX).value_or(1));
+  // -1, as vLLM's clients send: none.
+  sampling.top_k = static_cast<int>(std::max<int64_t>(fields.integer("top_k", -1, INT32_MAX).value_or(0), 0));
+  sampling.seed = fields.seed();
   if (sampling.temperature > 0) options.sampling = sampling;
   require_neutral(fields, "presence_penalty", 0);
   require_neutral(fields, "frequency_penalty", 0);
@@ -139,13 +146,19 @@ void complete(Service& service, const ExchangeHandle& exchange) {
   }
   if (const auto stream_options = fields.find("stream_options")) {
     stream_options->members([&](std::string_view name, const JsonValue& value) {
-      if (name != "include_usage") value.fail("none, as it is not supported");
-      options.stream_usage = value.boolean();
+      if (value.is_null()) return;
+      const bool on = value.boolean();
+      if (name == "include_usage") {
+        options.stream_usage = on;
+      } else if (name != "include_obfuscation" || on) {
+        value.fail("none, as it is not supported");
+      }
     });
   }
   fields.done();
-  if (options.echo && options.logprobs) {
-    throw HttpError(400, "logprobs: expected none with echo, as those of a prompt come from /v1/score");
+  if (options.generate.search.max_new_tokens == 0) {
+    options.prompt_only = true;
+    options.generate.search.max_new_tokens = 1;  // the least of a search
   }
   complete(model, exchange, given, std::move(options));
 }
@@ -208,11 +221,8 @@ void refuse_chat(Service& /*service*/, const ExchangeHandle& /*exchange*/) {
 }  // namespace
 
 std::string openai_error(const HttpError& error) {
-  return dump({{"error",
-                {{"message", error.what()},
-                 {"type", error.type},
-                 {"param", nullptr},
-                 {"code", error.code.empty() ? ResponseJson(nullptr) : ResponseJson(error.code)}}}});
+  return concat(R"({"error":{"message":)", json_string(error.what()), R"(,"type":)", json_string(error.type),
+                R"(,"param":null,"code":)", error.code.empty() ? "null" : json_string(error.code), "}}");
 }
 
 std::vector<Route> openai_routes() {

@@ -22,37 +22,43 @@
 namespace qkv::serve {
 namespace {
 
-// {"model": ..., key: [...]}, a JSON object for each text.
-std::string results_json(const ServedModel& model, const char* key, const std::vector<std::string>& results) {
-  return concat(R"({"model":)", quoted_json(model.name()), R"(,")", key, R"(":)", json_list(results), "}");
+// {"model": ..., key: [...]}, a JSON object for each text. more: further members, such as ,"seed":3.
+std::string results_json(const ServedModel& model, const char* key, const std::vector<std::string>& results,
+                         const std::string& more = {}) {
+  return concat(R"({"model":)", quoted_json(model.name()), more, R"(,")", key, R"(":)", json_list(results),
+                "}");
 }
 
 // Sends the results of all texts, or the error of the call.
 template <class Result, class ToJson>
 typename Gather<Result>::Done sender(const ExchangeHandle& exchange, const ModelHandle& model,
-                                     const char* key, const ToJson& to_text) {
-  return
-      [exchange, model, key, to_text](const std::vector<Result>& results, const std::exception_ptr& error) {
-        exchange->answer(error, [&] {
-          std::vector<std::string> objects;
-          for (const Result& result : results) objects.push_back(to_text(result));
-          exchange->send_json(results_json(*model, key, objects));
-        });
-      };
+                                     const char* key, const ToJson& to_text, const std::string& more = {}) {
+  return [exchange, model, key, to_text, more](const std::vector<Result>& results,
+                                               const std::exception_ptr& error) {
+    exchange->answer(error, [&] {
+      std::vector<std::string> objects;
+      size_t bytes = 0;
+      for (const Result& result : results) {
+        objects.push_back(to_text(result));
+        add_bytes(bytes, objects.back().size());
+      }
+      exchange->send_json(results_json(*model, key, objects, more));
+    });
+  };
 }
 
 std::optional<search::Sampling> sampling_of(Fields& fields) {
   search::Sampling sampling;
   const auto temperature = fields.number("temperature", 1e-3, 100);
-  const auto top_k = fields.integer("top_k", 0, INT32_MAX);
+  const auto top_k = fields.integer("top_k", -1, INT32_MAX);
   const auto top_p = fields.number("top_p", 0, 1), min_p = fields.number("min_p", 0, 1);
-  const auto seed = fields.integer("seed", 0, INT64_MAX);
-  if (!temperature && !top_k && !top_p && !min_p && !seed) return std::nullopt;
+  const bool seeded = fields.find("seed").has_value();
+  if (!temperature && !top_k && !top_p && !min_p && !seeded) return std::nullopt;
   sampling.temperature = temperature.value_or(1);
-  sampling.top_k = static_cast<int>(top_k.value_or(0));
+  sampling.top_k = static_cast<int>(std::max<int64_t>(top_k.value_or(0), 0));
   sampling.top_p = top_p.value_or(1);
   sampling.min_p = min_p.value_or(0);
-  sampling.seed = static_cast<uint64_t>(seed.value_or(1));
+  sampling.seed = fields.seed();
   return sampling;
 }
 
@@ -61,13 +67,14 @@ pipelines::TranslateOptions translate_options(Fields& fields, const pipelines::T
   pipelines::TranslateOptions options = translator.default_options();
   search::SearchOptions& search = options.search;
   const auto beam = fields.integer("beam", 1, 64), nbest = fields.integer("nbest", 1, 64);
-  const auto alternatives = fields.integer("alternatives", 1, 64);
-  if (nbest && alternatives) throw HttpError(400, "alternatives: expected none with nbest, found both");
+  const auto alternatives = fields.integer("alternatives", 0, 64).value_or(0);
+  if (nbest.value_or(1) > 1 && alternatives > 0)
+    throw HttpError(400, "alternatives: expected none with nbest, found both");
   search.beam = static_cast<int>(beam.value_or(search.beam));
   search.nbest = static_cast<int>(nbest.value_or(1));
-  if (alternatives) {
+  if (alternatives > 0) {
     search.alternatives = true;
-    search.nbest = static_cast<int>(*alternatives);
+    search.nbest = static_cast<int>(alternatives);
   }
   search.length_penalty = fields.number("length_penalty", -100, 100).value_or(search.length_penalty);
   search.max_new_tokens =
@@ -84,12 +91,15 @@ pipelines::TranslateOptions translate_options(Fields& fields, const pipelines::T
   return options;
 }
 
-// The command's object, and the trace if there is one.
+// The command's object, and the trace if there is one. traced: bytes of the traces so far, estimated.
 std::string translation_json(const pipelines::Translation& translation,
                              const pipelines::TranslationFields& shown,
-                             const text::TranslationTokenizer& tokenizer) {
+                             const text::TranslationTokenizer& tokenizer, size_t& traced) {
   std::string object = pipelines::to_json(translation, shown);
   if (!translation.trace) return object;
+  // Each candidate has the tokens of its hypothesis.
+  for (size_t step = 0; step < translation.trace->steps.size(); ++step)
+    add_bytes(traced, translation.trace->steps[step].size() * (200 + 12 * step), kMaxRepeatedBytes);
   object.pop_back();
   return concat(object, R"(,"trace":)", pipelines::to_json(*translation.trace, tokenizer), "}");
 }
@@ -132,6 +142,7 @@ void translate_own(Service& service, const ExchangeHandle& exchange) {
   bool is_list = false;
   const std::vector<std::string> texts = fields.texts("text", &is_list);
   const std::string prefix = fields.text("prefix");
+  require_short("prefix", prefix, texts.size());
   pipelines::TranslationFields shown;
   const pipelines::TranslateOptions options = translate_options(fields, translator, shown);
   const bool streams = fields.boolean("stream", false);
@@ -146,21 +157,25 @@ void translate_own(Service& service, const ExchangeHandle& exchange) {
   std::vector<pipelines::Source> sources;
   for (size_t i = 0; i < texts.size(); ++i)
     sources.push_back({.text = texts[i], .prefix = prefix, .key = i + 1});
-  const auto to_text = [shown, &tokenizer](const pipelines::Translation& one) {
-    return translation_json(one, shown, tokenizer);
+  const auto to_text = [shown, &tokenizer,
+                        traced = std::make_shared<size_t>(0)](const pipelines::Translation& one) {
+    return translation_json(one, shown, tokenizer, *traced);
   };
+  const auto& sampling = options.search.sampling;
+  const std::string seed = sampling ? concat(R"(,"seed":)", sampling->seed) : "";
   if (!streams) {
     return translate(*model, exchange->call(model), sources, options,
-                     sender<pipelines::Translation>(exchange, model, "translations", to_text));
+                     sender<pipelines::Translation>(exchange, model, "translations", to_text, seed));
   }
   const auto stream = std::make_shared<TranslationStream>(tokenizer, exchange);
   sources[0].on_token = [stream](const search::NewToken& token) { return stream->add(token); };
   translate(*model, exchange->call(model), sources, options,
-            [exchange, model, stream, to_text](const std::vector<pipelines::Translation>& results,
-                                               const std::exception_ptr& error) {
+            [exchange, model, stream, to_text, seed](const std::vector<pipelines::Translation>& results,
+                                                     const std::exception_ptr& error) {
               exchange->answer(error, [&] {
                 stream->finish(results.at(0).text);
-                exchange->event(concat(R"({"done":true,"translations":[)", to_text(results.at(0)), "]}"));
+                exchange->event(
+                    concat(R"({"done":true)", seed, R"(,"translations":[)", to_text(results.at(0)), "]}"));
                 exchange->event("[DONE]");
                 exchange->end_events();
               });
@@ -174,9 +189,17 @@ void fill_mask(Service& service, const ExchangeHandle& exchange) {
   const std::vector<std::string> texts = fields.texts("text");
   const pipelines::FillMaskOptions options{.count = fields.integer("count", 1, 1000).value_or(5)};
   fields.done();
+  size_t bytes = 0;
   encode<pipelines::FilledText>(
       *model->text_encoder(), exchange->call(model), texts.size(),
-      [&](size_t i) { return filler.prepare(texts[i], options); },
+      [&](size_t i) {
+        pipelines::FillMaskRequest request = filler.prepare(texts[i], options);
+        // Each prediction has the whole text.
+        const auto masks = static_cast<size_t>(std::ranges::count(request.encoding.ids, filler.mask_id()));
+        add_bytes(bytes, masks * static_cast<size_t>(options.count) * (texts[i].size() + 100),
+                  kMaxRepeatedBytes);
+        return request;
+      },
       [&filler](const pipelines::FillMaskRequest& request, const Tensor& hidden) {
         return filler.finish(request, hidden);
       },
@@ -225,7 +248,11 @@ void run_serially(const ModelHandle& model, const ExchangeHandle& exchange,
                   std::function<std::string()> work) {
   model->serial().submit(
       exchange->call(model),
-      {.run = [exchange, model, work = std::move(work)] { exchange->send_json(work()); },
+      {.run =
+           [exchange, model, work = std::move(work)] {
+             std::string answer = work();
+             exchange->answer(nullptr, [&] { exchange->send_json(std::move(answer)); });
+           },
        .on_failed = [exchange](const std::exception_ptr& error) { exchange->fail(error); }});
 }
 
@@ -252,13 +279,16 @@ void score(Service& service, const ExchangeHandle& exchange) {
     std::vector<pipelines::TextPair> pairs;
     for (size_t i = 0; i < sources.size(); ++i) pairs.push_back({sources[i], targets[i]});
     std::vector<std::string> objects;
+    size_t bytes = 0;
     const auto score_in_parts = [&](const auto& scorer, const auto& inputs) {
       const CallHandle call = exchange->call(model);
       for (size_t first = 0; first < inputs.size(); first += kScoredTogether) {
         call->require_wanted();
         const size_t count = std::min(kScoredTogether, inputs.size() - first);
-        for (const pipelines::ScoredText& one : scorer(std::span(inputs).subspan(first, count)))
+        for (const pipelines::ScoredText& one : scorer(std::span(inputs).subspan(first, count))) {
           objects.push_back(to_json(one));
+          add_bytes(bytes, objects.back().size());
+        }
       }
     };
     if (model->pipelines().scorer) {

@@ -12,7 +12,7 @@ class Service;
 
 struct Route {
   const char* method;
-  const char* path;  // one that ends with "*" has any further segment, Exchange::rest_of_path()
+  const char* path;  // "*" at its end: any further characters
   // Answers, now or later; exceptions become errors in the route's shape.
   void (*handle)(Service& service, const ExchangeHandle& exchange);
   ErrorShape error_shape;

@@ -8,6 +8,7 @@
 
 #include "qkv/base/json.h"
 #include "qkv/models/hub/weights.h"
+#include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/sentence_transformer.h"
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
@@ -23,7 +24,7 @@ std::string tei_error(const HttpError& error) {
                      : error.status == 503 ? "Unhealthy"
                      : error.status < 500  ? "Validation"
                                            : "Backend";
-  return dump({{"error", error.what()}, {"error_type", type}});
+  return concat(R"({"error":)", json_string(error.what()), R"(,"error_type":")", type, R"("})");
 }
 
 // Fields that qkv has in one form only: "truncate", which then cuts on the right.
@@ -127,8 +128,12 @@ void classify_inputs(const ModelHandle& model, const ExchangeHandle& exchange,
       std::move(done));
 }
 
-// Of "parameters", which huggingface_hub's clients send: {"top_k", "function_to_apply"}.
-size_t top_labels(Fields& fields) {
+// Of "parameters", which huggingface_hub's clients send: {"top_k", "function_to_apply"}. The function is the
+// model's own.
+size_t top_labels(Fields& fields, models::ProblemType problem) {
+  const char* const own = problem == models::ProblemType::single_label  ? "softmax"
+                          : problem == models::ProblemType::multi_label ? "sigmoid"
+                                                                        : "none";
   size_t top = SIZE_MAX;
   const auto parameters = fields.find("parameters");
   if (!parameters) return top;
@@ -136,8 +141,10 @@ size_t top_labels(Fields& fields) {
     if (value.is_null()) return;
     if (name == "top_k") {
       top = static_cast<size_t>(value.integer(1, INT32_MAX));
-    } else {
+    } else if (name != "function_to_apply") {
       value.fail("none, as it is not supported");
+    } else if (value.string() != own) {
+      value.fail(concat(quoted_json(own), ", the model's function, or none"));
     }
   });
   return top;
@@ -150,7 +157,7 @@ void predict(Service& service, const ExchangeHandle& exchange) {
   if (!value) throw HttpError(400, "request: expected a field \"inputs\", found none");
   bool is_list = false;
   const std::vector<ClassifierInput> inputs = predict_inputs(*value, is_list);
-  const size_t top = top_labels(fields);
+  const size_t top = top_labels(fields, model->pipelines().classifier->model().config().problem);
   if (fields.boolean("raw_scores", false))
     throw HttpError(400, "raw_scores: expected false, as it is not supported, found true");
   if (truncates(fields))
@@ -185,6 +192,7 @@ void rerank(Service& service, const ExchangeHandle& exchange) {
   const ModelHandle model = ranker(service);
   const std::string query = without_tabs(fields.required_text("query"));
   std::vector<std::string> texts = fields.texts("texts");
+  require_short("query", query, texts.size());
   const bool return_text = fields.boolean("return_text", false);
   if (fields.boolean("raw_scores", false))
     throw HttpError(400, "raw_scores: expected false, as it is not supported, found true");
@@ -278,6 +286,7 @@ void tokenize(Service& service, const ExchangeHandle& exchange) {
   for (const std::string& text : texts) {
     call->require_wanted();
     const std::string whole = prompt + text;
+    require_result(pipelines::text_error(whole), "inputs", all.size(), true);
     const text::Encoding encoding =
         model->tokenizer()->encode(whole, {.special_tokens = special, .truncation = {}});
     tokens += encoding.size();

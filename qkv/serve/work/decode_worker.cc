@@ -35,13 +35,14 @@ void DecodeWorker::submit(const CallHandle& call, std::vector<DecodeJob> jobs) {
       counters_.refused += std::ssize(jobs);
       throw QueueFull(waiting_.size());
     }
-    first = submitted_;
-    for (DecodeJob& job : jobs)
-      waiting_.push({.id = submitted_++,
-                     .client = call->client(),
-                     .deadline = call->deadline(),
-                     .job = std::move(job)});
-    end = submitted_;
+    first = end = submitted_;
+    Queue::Entries entries;
+    for (DecodeJob& job : jobs) {
+      entries.push_back(
+          {.id = end++, .client = call->client(), .deadline = call->deadline(), .job = std::move(job)});
+    }
+    waiting_.push(entries);
+    submitted_ = end;
     counters_.waiting = std::ssize(waiting_);
   }
   changed_.notify_one();
@@ -94,7 +95,7 @@ void DecodeWorker::run() {
       engine.reset();
     }
   }
-  end_all(std::make_exception_ptr(ShuttingDown()));
+  end_all(error_of<ShuttingDown>());
 }
 
 void DecodeWorker::end(const Queue::Entry& entry, search::Decoded decoded) {
@@ -110,22 +111,22 @@ void DecodeWorker::end(const Queue::Entry& entry, search::Decoded decoded) {
   entry.job.on_done(std::move(decoded));
 }
 
-// Ends all requests, running and waiting.
+// Ends all requests, running and waiting. Allocates nothing, as memory may have run out.
 void DecodeWorker::end_all(const std::exception_ptr& error) {
-  std::vector<Queue::Entry> ended;
-  for (auto& [id, entry] : running_) ended.push_back(std::move(entry));
-  running_.clear();
-  {
-    const std::lock_guard lock(mutex_);
-    while (auto entry = waiting_.pop()) ended.push_back(std::move(*entry));
-    counters_.waiting = 0;
-  }
-  counters_.running = 0;
-  for (const Queue::Entry& entry : ended) {
+  const auto end_one = [&](const Queue::Entry& entry) {
     search::Decoded decoded;
     decoded.error = error;
     end(entry, std::move(decoded));
+  };
+  Queue::Entries waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting = waiting_.remove_if([](const Queue::Entry& /*entry*/) { return true; });
+    counters_.waiting = 0;
   }
+  counters_.running = 0;
+  while (!running_.empty()) end_one(running_.extract(running_.begin()).mapped());
+  for (const Queue::Entry& entry : waiting) end_one(entry);
 }
 
 // Hands waiting requests to the engine, as many as it may admit at once: the rest stays in the fair queue.
@@ -141,20 +142,22 @@ void DecodeWorker::feed(search::Engine& engine) {
     }
     if (!entry) return;
     search::Decoded refused;
+    std::optional<uint64_t> id;
     try {
-      const uint64_t id = engine.submit(entry->job.request);
-      running_.emplace(id, std::move(*entry));
+      id = engine.submit(entry->job.request);
+      running_.emplace(*id, std::move(*entry));
       continue;
     } catch (...) {
       refused.error = std::current_exception();
     }
     end(*entry, std::move(refused));
+    if (id) engine.cancel(*id);
   }
 }
 
 void DecodeWorker::drop_cancelled(search::Engine& engine, const std::set<uint64_t>& ids) {
   if (ids.empty()) return;
-  std::vector<Queue::Entry> dropped;
+  Queue::Entries dropped;
   {
     const std::lock_guard lock(mutex_);
     dropped = waiting_.remove_if([&](const Queue::Entry& entry) { return ids.contains(entry.id); });
@@ -176,26 +179,26 @@ void DecodeWorker::drop_expired(search::Engine& engine, bool at_once) {
   const Clock::time_point now = Clock::now();
   if (now < next_expiry_ && !at_once) return;
   next_expiry_ = now + std::chrono::milliseconds(20);
-  std::vector<Queue::Entry> dropped;
+  Queue::Entries dropped;
   {
     const std::lock_guard lock(mutex_);
     dropped = waiting_.remove_if([&](const Queue::Entry& entry) { return entry.deadline <= now; });
     counters_.waiting = std::ssize(waiting_);
   }
-  for (auto one = running_.begin(); one != running_.end();) {
-    if (one->second.deadline > now) {
-      ++one;
-      continue;
-    }
-    engine.cancel(one->first);  // the next step reports it; the call is answered here
-    dropped.push_back(std::move(one->second));
-    one = running_.erase(one);
-  }
-  for (const Queue::Entry& entry : dropped) {
+  const auto expire = [&](const Queue::Entry& entry) {
     ++counters_.expired;
     search::Decoded decoded;
-    decoded.error = std::make_exception_ptr(DeadlineExceeded());
+    decoded.error = error_of<DeadlineExceeded>();
     end(entry, std::move(decoded));
+  };
+  for (const Queue::Entry& entry : dropped) expire(entry);
+  for (auto one = running_.begin(); one != running_.end();) {
+    const auto next = std::next(one);
+    if (one->second.deadline <= now) {
+      engine.cancel(one->first);  // the next step reports it; the call is answered here
+      expire(running_.extract(one).mapped());
+    }
+    one = next;
   }
 }
 

@@ -63,14 +63,15 @@ class EncodeWorker {
     CallHandle call;
     Job job;
     int64_t tokens = 0;
+    bool ended = false;
   };
   using Queue = FairQueue<Queued>;
 
   void run();
-  std::vector<Queued> next_batch();
-  void run_batch(std::vector<Queued> batch);
-  void end(const Queued& one, const Tensor* hidden, const std::exception_ptr& error);
-  void end_unwanted(const Queued& one);
+  bool next_batch(std::vector<Queued>& batch);
+  void run_batch(std::span<Queued> batch);
+  void end(Queued& one, const Tensor* hidden, const std::exception_ptr& error);
+  void end_unwanted(Queued& one);
   void drop(uint64_t first, uint64_t end_id);
 
   Encode encode_;

@@ -1,20 +1,20 @@
 #pragma once
 // A queue that is fair to clients: first come, first served within a client, round robin between clients.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 namespace qkv::serve {
 
 using Clock = std::chrono::steady_clock;
 
-// Not thread-safe: its worker locks.
+// Not thread-safe: its worker locks. Only push() allocates, and changes nothing if memory runs out.
 template <class Job>
 class FairQueue {
  public:
@@ -24,6 +24,7 @@ class FairQueue {
     Clock::time_point deadline = Clock::time_point::max();
     Job job;
   };
+  using Entries = std::list<Entry>;
 
   // Whether a client may add that many entries to a queue of at most `limit`. A client with less than its
   // share of a full queue may, so that one client cannot lock the others out. More than the whole queue is
@@ -40,44 +41,53 @@ class FairQueue {
   size_t size() const { return size_; }
 
   void push(Entry entry) {
-    std::deque<Entry>& own = of_client_[entry.client];
-    if (own.empty()) turns_.push_back(entry.client);
-    own.push_back(std::move(entry));
-    ++size_;
+    Entries one;
+    one.push_back(std::move(entry));
+    push(one);
+  }
+  // All entries, which are of one client, or none.
+  void push(Entries& entries) {
+    if (entries.empty()) return;
+    std::list<std::string> turn{entries.front().client};
+    Entries& own = of_client_[turn.front()];
+    if (own.empty()) turns_.splice(turns_.end(), turn);
+    size_ += entries.size();
+    own.splice(own.end(), entries);
   }
 
-  // The next entry: the oldest of the client whose turn it is.
-  std::optional<Entry> pop() {
-    if (empty()) return std::nullopt;
-    const std::string client = std::move(turns_.front());
-    turns_.pop_front();
-    const auto own = of_client_.find(client);
-    Entry entry = std::move(own->second.front());
+  // The next entry: the oldest of the client whose turn it is, among those with may(client).
+  template <class May>
+  std::optional<Entry> pop(const May& may) {
+    const auto turn = std::ranges::find_if(turns_, may);
+    if (turn == turns_.end()) return std::nullopt;
+    const auto own = of_client_.find(*turn);
+    std::optional<Entry> entry(std::move(own->second.front()));
     own->second.pop_front();
     --size_;
     if (own->second.empty()) {
       of_client_.erase(own);
+      turns_.erase(turn);
     } else {
-      turns_.push_back(client);
+      turns_.splice(turns_.end(), turns_, turn);
     }
     return entry;
+  }
+  std::optional<Entry> pop() {
+    return pop([](const std::string& /*client*/) { return true; });
   }
 
   // Removes the entries that match(entry), in order of their arrival by client.
   template <class Match>
-  std::vector<Entry> remove_if(const Match& match) {
-    std::vector<Entry> removed;
+  Entries remove_if(const Match& match) {
+    Entries removed;
     for (auto own = of_client_.begin(); own != of_client_.end();) {
-      std::deque<Entry> kept;
-      for (Entry& entry : own->second) {
-        if (match(entry)) {
-          removed.push_back(std::move(entry));
-        } else {
-          kept.push_back(std::move(entry));
-        }
+      Entries& entries = own->second;
+      for (auto one = entries.begin(); one != entries.end();) {
+        const auto next = std::next(one);
+        if (match(*one)) removed.splice(removed.end(), entries, one);
+        one = next;
       }
-      own->second = std::move(kept);
-      if (own->second.empty()) {
+      if (entries.empty()) {
         std::erase(turns_, own->first);
         own = of_client_.erase(own);
       } else {
@@ -89,8 +99,8 @@ class FairQueue {
   }
 
  private:
-  std::unordered_map<std::string, std::deque<Entry>> of_client_;  // no client without entries
-  std::deque<std::string> turns_;                                 // each client of of_client_ once
+  std::unordered_map<std::string, Entries> of_client_;
+  std::list<std::string> turns_;  // each client with entries once
   size_t size_ = 0;
 };
 

@@ -39,7 +39,11 @@ class Gather {
     } catch (const HttpError&) {
       finish_one(error);
     } catch (const Error& reason) {
-      results_[part].error = reason.what();
+      try {
+        results_[part].error = reason.what();
+      } catch (...) {
+        return finish_one(std::current_exception());
+      }
       finish_one(nullptr);
     } catch (...) {
       finish_one(error);

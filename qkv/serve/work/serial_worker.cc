@@ -40,7 +40,7 @@ void SerialWorker::submit(const CallHandle& call, SerialJob job) {
 
 // Removes the queued job of a cancelled call.
 void SerialWorker::drop(uint64_t id) {
-  std::vector<FairQueue<Queued>::Entry> dropped;  // destroyed after the lock
+  FairQueue<Queued>::Entries dropped;  // destroyed after the lock
   const std::lock_guard lock(mutex_);
   dropped = waiting_.remove_if([id](const auto& entry) { return entry.id == id; });
   counters_.waiting = std::ssize(waiting_);

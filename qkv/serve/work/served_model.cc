@@ -11,6 +11,7 @@
 #include "qkv/explain/captured_report.h"
 #include "qkv/explain/tiles.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/text_attention.h"
 
 namespace qkv::serve {
@@ -98,7 +99,7 @@ struct Attention {
 
   explain::AttentionReport operator()(const std::shared_ptr<const models::TranslationModel>& model) const {
     require_none("text_pair", pair, " translates one text");
-    if (tile) throw UsageError(concat("tile: not for ", name, ", which translates"));
+    if (tile.value_or(0) != 0) throw UsageError(concat("tile: not for ", name, ", which translates"));
     return explain::attention_report(
         pipelines::capture_text(*model, text, target, pipelines::default_options(*model).search), name);
   }
@@ -123,6 +124,10 @@ struct Attention {
   // An answer grows with the square of the tiles.
   void require_few_tiles(const text::Tokenizer& tokenizer) const {
     if (!tile || *tile < 1) return;
+    for (const std::string& one : {text, pair}) {
+      if (const std::string error = pipelines::text_error(one); !error.empty())
+        throw DataError(concat("text: ", error));
+    }
     const int64_t tokens = std::ssize(tokenizer.encode(text).ids) + std::ssize(tokenizer.encode(pair).ids);
     const int64_t least = (tokens + explain::kMaxTokens - 1) / explain::kMaxTokens;
     if (*tile < least) {
@@ -134,6 +139,17 @@ struct Attention {
     if (!value.empty()) throw UsageError(concat(field, ": not for ", name, ", which", why));
   }
 };
+
+uint64_t last_mapped_file() {
+  const std::vector<MappedFileState> files = mapped_files();
+  return files.empty() ? 0 : files.back().id;
+}
+
+std::vector<MappedFileState> files_since(uint64_t first) {
+  std::vector<MappedFileState> files = mapped_files();
+  std::erase_if(files, [first](const MappedFileState& file) { return file.id < first; });
+  return files;
+}
 
 std::unique_ptr<TextWorker> make_text_encoder(const models::TextEncoder& model,
                                               const EncodeOptions& options) {
@@ -162,7 +178,9 @@ ServedModel::ServedModel(std::string name, std::filesystem::path folder, const m
       created_(std::chrono::duration_cast<std::chrono::seconds>(
                    std::chrono::system_clock::now().time_since_epoch())
                    .count()),
-      opened_(qkv::pipelines::open_model(folder_, load)) {
+      first_file_(last_mapped_file() + 1),
+      opened_(qkv::pipelines::open_model(folder_, load)),
+      files_(files_since(first_file_)) {
   options.engine.validate();
   options.step_model.validate();
   std::visit(Opener{pipelines_, kind_, tasks_}, opened_);
@@ -190,6 +208,15 @@ ServedModel::ServedModel(std::string name, std::filesystem::path folder, const m
 }
 
 bool ServedModel::has(std::string_view task) const { return std::ranges::find(tasks_, task) != tasks_.end(); }
+
+void ServedModel::require_unchanged() const {
+  const auto changed = std::ranges::find_if(files_, changed_in_place);
+  if (changed == files_.end()) return;
+  throw HttpError(503,
+                  concat("model '", name_, "': ", changed->path.string(),
+                         " was written while it was open; replace files by renaming, and reload"),
+                  "server_error", "model_changed");
+}
 
 const text::Tokenizer* ServedModel::tokenizer() const {
   if (pipelines_.embedder) return &pipelines_.embedder->tokenizer();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "qkv/base/mapped_files.h"
 #include "qkv/explain/attention_report.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
@@ -71,6 +72,8 @@ class ServedModel {
   const text::Tokenizer* tokenizer() const;
   // Tokens that an input may have; nothing: no limit.
   std::optional<int64_t> max_input_tokens() const;
+  // Throws HttpError (503) if a file of the model, which is mapped, has been written since it was opened.
+  void require_unchanged() const;
   // Of weight matrices and tables, in memory.
   DType weight_dtype() const;
 
@@ -96,7 +99,9 @@ class ServedModel {
   std::vector<std::string> tasks_;
   int64_t created_ = 0;
   Languages languages_;
+  uint64_t first_file_;  // of mapped_files()
   qkv::pipelines::OpenedModel opened_;
+  std::vector<MappedFileState> files_;
   Pipelines pipelines_;
   std::unique_ptr<DecodeWorker> decoder_;
   std::unique_ptr<TextWorker> text_encoder_;

@@ -14,6 +14,21 @@ class ProtoFields {
 
   // Moves to the next field; false at the end, or if the message is malformed.
   bool next() {
+    if (rest_.empty()) return false;
+    malformed_ = !take_field();
+    return !malformed_;
+  }
+  // After next() has returned false: the message is malformed.
+  bool malformed() const { return malformed_; }
+
+  uint64_t number() const { return number_; }
+  // The field's content: of text, bytes and messages; the 4 or 8 bytes of a number of fixed size.
+  std::string_view bytes() const { return value_; }
+  // The value of an integer of variable size.
+  uint64_t integer() const { return integer_; }
+
+ private:
+  bool take_field() {
     const auto tag = varint();
     if (!tag || *tag >> 3 == 0) return false;
     number_ = *tag >> 3;
@@ -39,13 +54,6 @@ class ProtoFields {
     }
   }
 
-  uint64_t number() const { return number_; }
-  // The field's content: of text, bytes and messages; the 4 or 8 bytes of a number of fixed size.
-  std::string_view bytes() const { return value_; }
-  // The value of an integer of variable size.
-  uint64_t integer() const { return integer_; }
-
- private:
   std::optional<uint64_t> varint() {
     uint64_t value = 0;
     for (int shift = 0; shift < 64 && !rest_.empty(); shift += 7) {
@@ -66,6 +74,7 @@ class ProtoFields {
 
   std::string_view rest_, value_;
   uint64_t number_ = 0, integer_ = 0;
+  bool malformed_ = false;
 };
 
 }  // namespace qkv::text

@@ -3,8 +3,11 @@
 #include <sentencepiece_processor.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <exception>
 #include <new>
+#include <optional>
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
@@ -21,9 +24,9 @@ void check(const sentencepiece::util::Status& status, const char* what) {
   if (!status.ok()) throw Error(concat("SentencePiece cannot ", what, ": ", status.message()));
 }
 
-// Memory for encoding a sentence, with a margin: protobuf, which the library uses, crashes if an allocation
-// fails.
-constexpr size_t kRoom = size_t{4} << 20;
+// Memory for encoding or decoding a text, with a margin: protobuf, which the library uses, crashes if an
+// allocation fails.
+size_t room_for(size_t bytes) { return (size_t{4} << 20) + 512 * bytes; }
 
 // The library traverses character maps without bounds checks.
 void check_charsmaps(std::string_view model, const std::string& name) {
@@ -34,6 +37,44 @@ void check_charsmaps(std::string_view model, const std::string& name) {
       if (inner.number() == kCharsmap && !inner.bytes().empty()) check_charsmap(inner.bytes(), name);
     }
   }
+}
+
+constexpr int32_t kBytePieces = 256;
+
+std::string byte_piece(int32_t byte) {
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "<0x%02X>", static_cast<unsigned>(byte));
+  return text.data();
+}
+
+// The library joins a run of unknown characters by copying it for each of them, but not if the model has byte
+// pieces. So it gets a model with such pieces behind its own: they affect no segmentation, and encode() joins
+// them. Nothing if the model has some already, or if whole words are looked up (these might be spelled
+// alike).
+std::optional<std::string> with_byte_pieces(std::string_view model) {
+  constexpr uint64_t kPieces = 1, kTrainer = 2;  // of a model, in sentencepiece_model.proto
+  constexpr uint64_t kText = 1, kModelType = 3, kByteFallback = 35;  // of a piece; of a trainer
+  constexpr uint64_t kUnigram = 1, kBpe = 2;                         // model types
+  uint64_t type = kUnigram;
+  ProtoFields field(model);
+  while (field.next()) {
+    if (field.number() != kPieces && field.number() != kTrainer) continue;
+    ProtoFields inner(field.bytes());
+    while (inner.next()) {
+      if (field.number() == kPieces && inner.number() == kText && inner.bytes().starts_with("<0x"))
+        return std::nullopt;
+      if (field.number() != kTrainer) continue;
+      if (inner.number() == kModelType) type = inner.integer();
+      if (inner.number() == kByteFallback && inner.integer() != 0) return std::nullopt;
+    }
+    if (inner.malformed()) return std::nullopt;
+  }
+  if (field.malformed() || (type != kUnigram && type != kBpe)) return std::nullopt;
+  std::string result(model);
+  // {piece: "<0x00>", score: 0, type: BYTE}
+  for (int32_t byte = 0; byte < kBytePieces; ++byte)
+    result += std::string("\x0A\x0F\x0A\x06", 4) + byte_piece(byte) + std::string("\x15\0\0\0\0\x18\x06", 7);
+  return result + "\x12\x03\x98\x02\x01";  // trainer_spec {byte_fallback: true}
 }
 
 class OwnIds : public TokenModel {
@@ -165,14 +206,17 @@ std::string load(sentencepiece::SentencePieceProcessor& library, const std::stri
 
 struct SentencePieceModel::Processor {
   sentencepiece::SentencePieceProcessor library;
+  int32_t added_pieces = 0;  // behind the model's own
 };
 
 SentencePieceModel::SentencePieceModel(std::string bytes, std::string name)
     : bytes_(std::move(bytes)), name_(std::move(name)) {
   check_charsmaps(bytes_, name_);
-  const ReservedMemory reserved(kRoom + 16 * bytes_.size());
+  const ReservedMemory reserved(room_for(0) + 16 * bytes_.size());
   auto processor = std::make_unique<Processor>();
-  if (const std::string reason = load(processor->library, bytes_); !reason.empty()) {
+  const std::optional<std::string> extended = with_byte_pieces(bytes_);
+  if (extended) processor->added_pieces = kBytePieces;
+  if (const std::string reason = load(processor->library, extended ? *extended : bytes_); !reason.empty()) {
     throw DataError(concat(name_, ": expected a SentencePiece model, found ", bytes_.size(),
                            " bytes that are malformed or truncated (", reason, ")"));
   }
@@ -181,7 +225,9 @@ SentencePieceModel::SentencePieceModel(std::string bytes, std::string name)
 
 SentencePieceModel::~SentencePieceModel() = default;
 
-int32_t SentencePieceModel::size() const { return processor_->library.GetPieceSize(); }
+int32_t SentencePieceModel::size() const {
+  return processor_->library.GetPieceSize() - processor_->added_pieces;
+}
 
 // The library reads beyond its list.
 int32_t SentencePieceModel::checked(int32_t id) const {
@@ -212,16 +258,34 @@ SpecialTokens SentencePieceModel::special_tokens() const {
 }
 
 void SentencePieceModel::encode(std::string_view text, const EachPiece& each) const {
-  const ReservedMemory reserved(kRoom);
+  const ReservedMemory reserved(room_for(text.size()));
   const auto cut = processor_->library.EncodeAsImmutableProto({text.data(), text.size()});
+  const auto own_pieces = static_cast<uint32_t>(size());
+  std::string unknown;  // a run of unknown characters
+  uint32_t unknown_begin = 0, unknown_end = 0;
+  const auto end_unknown = [&] {
+    if (unknown.empty()) return;
+    each(processor_->library.unk_id(), unknown, unknown_begin, unknown_end);
+    unknown.clear();
+  };
   for (size_t i = 0; i < cut.pieces_size(); ++i) {
     const auto one = cut.pieces(static_cast<int>(i));
-    each(static_cast<int32_t>(one.id()), one.piece(), one.begin(), one.end());
+    if (one.id() < own_pieces) {
+      end_unknown();
+      each(static_cast<int32_t>(one.id()), one.piece(), one.begin(), one.end());
+      continue;
+    }
+    if (unknown.empty()) unknown_begin = one.begin();
+    unknown += static_cast<char>(one.id() - own_pieces);
+    unknown_end = one.end();
   }
+  end_unknown();
 }
 
 std::string SentencePieceModel::decode(const std::vector<std::string>& pieces) const {
-  const ReservedMemory reserved(kRoom);
+  size_t bytes = 0;
+  for (const std::string& piece : pieces) bytes += piece.size();
+  const ReservedMemory reserved(room_for(bytes));
   std::string text;
   check(processor_->library.Decode(pieces, &text), "decode");
   return text;

@@ -186,6 +186,52 @@ TEST(HttpServer, CutsOffWhatTakesTooLong) {
   EXPECT_EQ(client.rest(), "\r\n");
 }
 
+// The largest request that has not arrived gives way, so that small ones are answered.
+TEST(HttpServer, LimitsTheBytesOfAllRequests) {
+  HttpOptions options = any_port();
+  options.body_bytes = 1 << 20;
+  options.pending_bytes = 1 << 20;
+  std::mutex mutex;
+  std::vector<ReplyHandle> handled;
+  std::vector<HttpRequest> kept;
+  HttpServer server(options, [&](HttpRequest request, const ReplyHandle& reply) {
+    if (request.path == "/echo") return echo(request, reply);
+    const std::lock_guard lock(mutex);
+    kept.push_back(std::move(request));
+    handled.push_back(reply);
+  });
+  const auto half_sent = [&](RawClient& client, size_t bytes) {
+    ASSERT_TRUE(client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: " + std::to_string(bytes) +
+                            "\r\n\r\n" + std::string(bytes - 1, 'a')));
+  };
+  RawClient small(server.port()), large(server.port()), other(server.port());
+  half_sent(small, 300'000);
+  half_sent(large, 600'000);
+  ASSERT_TRUE(soon([&] { return server.counts().pending_bytes > 900'000; }));
+  half_sent(other, 400'000);
+  const std::string refused = large.rest();
+  EXPECT_TRUE(refused.starts_with("HTTP/1.1 503 ") && has(refused, "Retry-After: 1")) << refused;
+  // What a handler has counts too, until it lets it go.
+  for (RawClient* client : {&small, &other}) ASSERT_TRUE(client->send("a"));
+  ASSERT_TRUE(soon([&] {
+    const std::lock_guard lock(mutex);
+    return kept.size() == 2;
+  }));
+  EXPECT_GE(server.counts().pending_bytes, 700'000);
+  RawClient again(server.port());
+  half_sent(again, 500'000);
+  EXPECT_TRUE(again.rest().starts_with("HTTP/1.1 503 "));
+  RawClient tiny(server.port());
+  ASSERT_TRUE(tiny.send(request_bytes("/echo", "tiny")));
+  EXPECT_TRUE(tiny.response().ends_with(" tiny"));
+  const std::lock_guard lock(mutex);
+  for (const ReplyHandle& reply : handled) reply->send({.body = "done"});
+  handled.clear();
+  kept.clear();
+  for (RawClient* client : {&small, &other}) EXPECT_TRUE(client->response().ends_with("done"));
+  EXPECT_TRUE(soon([&] { return server.counts().pending_bytes < 100'000; }));
+}
+
 TEST(HttpServer, RefusesConnectionsBeyondItsLimit) {
   HttpOptions options = any_port();
   options.connections = 2;

@@ -88,14 +88,28 @@ TEST(HttpServer, RefusesWhatIsNotHttp) {
   HttpOptions options = any_port();
   options.body_bytes = 1000;
   options.header_bytes = 1024;
+  options.header_fields = 20;
   HttpServer server(options, echo);
   const std::string long_header = "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(4000, 'a') + "\r\n\r\n";
   const std::string endless_header = "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(4000, 'a');
   const std::string endless_line = "GET /" + std::string(9000, 'a');
   const std::string long_chunks =
       "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n" + std::string(2048, 'a');
+  const std::string chunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string endless_extension = chunked + "1;a=" + std::string(9000, 'a');
+  const std::string endless_trailer = chunked + "1\r\na\r\n0\r\nX: " + std::string(9000, 'a');
+  std::string many_extensions = chunked, many_trailers = chunked + "0\r\n",
+              many_fields = "GET / HTTP/1.1\r\n";
+  for (int i = 0; i < 20; ++i) {
+    many_extensions += "1;a=" + std::string(200, 'a') + "\r\na\r\n";
+    many_trailers += "X: " + std::string(200, 'a') + "\r\n";
+    many_fields += "X: a\r\n";
+  }
+  many_fields += "Host: h\r\n\r\n";
   const std::vector<Refusal> refusals{
       {"nonsense\r\n\r\n", 400},
+      {"GET / HTTP/1.1\nHost: h\n\n", 400},
+      {"GET / HTTP/1.1\r\nHost: h\nX: 1\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost h\r\n\r\n", 400},
@@ -118,6 +132,11 @@ TEST(HttpServer, RefusesWhatIsNotHttp) {
       {long_header.c_str(), 431},
       {endless_header.c_str(), 431},
       {endless_line.c_str(), 431},
+      {endless_extension.c_str(), 431},
+      {endless_trailer.c_str(), 431},
+      {many_extensions.c_str(), 431},
+      {many_trailers.c_str(), 431},
+      {many_fields.c_str(), 431},
       {"GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505},
   };
   for (const auto& [bytes, status] : refusals) {
@@ -143,6 +162,33 @@ TEST(HttpServer, SaysThatABodyMayCome) {
   EXPECT_EQ(client.until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   ASSERT_TRUE(client.send("abc"));
   EXPECT_TRUE(client.response().ends_with("host=h abc"));
+}
+
+// HTTP/1.0 has neither interim responses (RFC 9110, section 10.1.1) nor transfer codings (RFC 9112,
+// section 6.1).
+TEST(HttpServer, IgnoresExpectAndEndsTransferCodingsOfHttp10) {
+  HttpServer server(any_port(), echo);
+  const std::string head = "POST / HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n";
+  RawClient expects(server.port()), chunked(server.port());
+  ASSERT_TRUE(expects.send(head + "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n"));
+  std::this_thread::sleep_for(20ms);
+  ASSERT_TRUE(expects.send("abc"));
+  const std::string answer = expects.response();
+  EXPECT_TRUE(answer.starts_with("HTTP/1.0 200 ") && answer.ends_with("host=h abc")) << answer;
+  ASSERT_TRUE(chunked.send(head + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"));
+  EXPECT_TRUE(chunked.rest().ends_with("host=h abc")) << "the connection was to close";
+}
+
+// Small chunks are not extensions.
+TEST(HttpServer, TakesChunksOfOneByte) {
+  HttpOptions options = any_port();
+  options.header_bytes = 1024;
+  HttpServer server(options, echo);
+  std::string request = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 2000; ++i) request += "1\r\na\r\n";
+  RawClient client(server.port());
+  ASSERT_TRUE(client.send(request + "0\r\nX: trailer\r\n\r\n"));
+  EXPECT_TRUE(client.response().ends_with("host=h " + std::string(2000, 'a')));
 }
 
 TEST(HttpServer, NeverSendsALineBreakInAField) {
@@ -176,6 +222,64 @@ TEST(HttpServer, AnswersQuickPathsWhileAllHandlersWork) {
   EXPECT_TRUE(has(quick.response(), "GET /health"));
   over = true;
   EXPECT_TRUE(has(slow.response(), "GET /work"));
+}
+
+// A client's requests that take long do not keep another client waiting.
+TEST(HttpServer, GivesClientsTurnsAtTheHandlers) {
+  HttpOptions options = any_port();
+  options.handler_threads = 2;
+  options.client_of = [](const HttpRequest& request) { return std::string(request.header("Client")); };
+  std::atomic<int> working = 0, handled = 0;
+  std::atomic<bool> over = false;
+  HttpServer server(options, [&](const HttpRequest& request, const ReplyHandle& reply) {
+    if (request.path == "/work") {
+      ++working;
+      EXPECT_TRUE(soon([&] { return over.load(); }));
+      ++handled;
+    }
+    echo(request, reply);
+  });
+  std::vector<std::unique_ptr<RawClient>> busy;
+  for (int i = 0; i < 6; ++i) {
+    busy.push_back(std::make_unique<RawClient>(server.port()));
+    ASSERT_TRUE(busy.back()->send(request_bytes("/work", {}, "Client: busy\r\n")));
+  }
+  ASSERT_TRUE(soon([&] { return server.counts().requests == 6 && working > 0; }));
+  RawClient stranger(server.port());
+  ASSERT_TRUE(stranger.send(request_bytes("/short", {}, "Client: stranger\r\n")));
+  EXPECT_TRUE(has(stranger.response(), "GET /short"));
+  EXPECT_EQ(working, 1) << "a client has all handlers";
+  over = true;
+  for (const auto& one : busy) EXPECT_TRUE(has(one->response(), "GET /work"));
+  EXPECT_EQ(handled, 6);
+}
+
+TEST(HttpServer, TheWaitForAHandlerEndsAtTheDeadline) {
+  HttpOptions options = any_port();
+  options.handler_threads = 1;
+  options.deadline_of = [](const HttpRequest& request) {
+    return request.arrived + (request.path == "/late" ? 50ms : 60'000ms);
+  };
+  std::atomic<bool> working = false, over = false;
+  std::atomic<int> late = 0;
+  HttpServer server(options, [&](const HttpRequest& request, const ReplyHandle& reply) {
+    if (request.path == "/late") ++late;
+    working = true;
+    EXPECT_TRUE(soon([&] { return over.load(); }));
+    echo(request, reply);
+  });
+  RawClient slow(server.port()), waits(server.port());
+  ASSERT_TRUE(slow.send(request_bytes("/slow")));
+  ASSERT_TRUE(soon([&] { return working.load(); }));
+  ASSERT_TRUE(waits.send(request_bytes("/late")));
+  const std::string answer = waits.rest();
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 504 ") && has(answer, "timeout_error")) << answer;
+  over = true;
+  EXPECT_TRUE(has(slow.response(), "GET /slow"));
+  RawClient next(server.port());
+  ASSERT_TRUE(next.send(request_bytes("/next")));
+  EXPECT_TRUE(has(next.response(), "GET /next"));
+  EXPECT_EQ(late, 0) << "nobody waits for its answer";
 }
 
 TEST(HttpServer, CallsBackAtATimeUnlessAnswered) {
@@ -247,6 +351,7 @@ TEST(HttpServer, AnswersForHandlersThatDoNot) {
     HttpServer server(any_port(), [&](const HttpRequest& request, const ReplyHandle& reply) {
       if (request.path == "/throws") throw DataError("broken \"handler\"");
       if (request.path == "/drops") return;
+      if (request.path == "/memory") throw std::bad_alloc();
       const std::lock_guard lock(mutex);
       kept = reply;
     });
@@ -256,6 +361,8 @@ TEST(HttpServer, AnswersForHandlersThatDoNot) {
     EXPECT_TRUE(has(thrown, "500 Internal Server Error") && has(thrown, R"(broken \"handler\")")) << thrown;
     client.send(request_bytes("/drops"));
     EXPECT_TRUE(has(client.response(), "500 "));
+    client.send(request_bytes("/memory"));
+    EXPECT_TRUE(has(client.response(), "503 Service Unavailable"));
     client.send(request_bytes("/keeps"));
     EXPECT_TRUE(soon([&] {
       const std::lock_guard lock(mutex);
