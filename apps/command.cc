@@ -30,7 +30,7 @@ Option* Option::excludes(Option* other) { return option_->excludes(other->option
 size_t Option::count() const { return option_->count(); }
 
 Command* Command::add_subcommand(const std::string& name, const std::string& description) {
-  return &subcommands_.emplace_back(*app_->add_subcommand(name, description));
+  return &subcommands_.emplace_back(*app_->add_subcommand(name, description)->group(heading_));
 }
 
 void Command::footer(const std::string& text) { app_->footer(text); }

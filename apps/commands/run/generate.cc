@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "apps/cli/messages.h"
 #include "apps/engine_options.h"
 #include "apps/line_results.h"
 #include "apps/sampling_options.h"
@@ -24,7 +23,6 @@ struct GenerateArguments {
   std::vector<std::string> bad_words;
   std::optional<int> no_repeat_ngram;
   std::optional<float> repetition_penalty;
-  std::optional<std::string> prompt;
 };
 
 pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator,
@@ -54,58 +52,46 @@ std::string generated_text(const pipelines::Generated& generated, const std::str
 }
 
 // A truncated completion has as many tokens as requested, or as the model has positions for.
-void report_positions(const pipelines::Generated& generated, const pipelines::GenerateOptions& options,
-                      const std::string& where) {
+void report_positions(const pipelines::Generated& generated, const GenerateArguments& arguments,
+                      int64_t line) {
+  const int expected = arguments.options.search.max_new_tokens;
   for (const pipelines::Completion& one : generated.completions) {
     const int64_t tokens = std::ssize(one.hypothesis.ids);
-    if (one.hypothesis.complete || tokens >= options.search.max_new_tokens) continue;
-    say(concat(where, ": stopped after ", tokens, " of ", options.search.max_new_tokens,
-               " tokens, at the end of the model's positions"));
+    if (one.hypothesis.complete || tokens >= expected) continue;
+    report_line(
+        arguments.lines, line,
+        concat("stopped after ", tokens, " of ", expected, " tokens, at the end of the model's positions"));
     return;
   }
-}
-
-// Streams the completion of one prompt.
-void continue_prompt(const pipelines::TextGenerator& generator, const GenerateArguments& arguments,
-                     const pipelines::GenerateOptions& options) {
-  pipelines::Prompt prompt{.text = *arguments.prompt, .key = 1};
-  const bool streams = !arguments.lines.json && options.search.nbest == 1 && options.search.beam == 1;
-  bool shown = false;  // whether output has begun; a prompt with an error has none
-  if (streams) {
-    prompt.on_text = [&](std::string_view text) {
-      if (!std::exchange(shown, true)) std::cout << prompt.text;
-      std::cout << text << std::flush;
-    };
-  }
-  const pipelines::Generated generated =
-      generator(std::span(&prompt, 1), options, arguments.engine.engine, arguments.engine.step_model).front();
-  if (!generated.error.empty()) throw DataError(concat("--prompt: ", generated.error));
-  if (!shown)
-    std::cout << (arguments.lines.json ? to_json(generated) : generated_text(generated, prompt.text));
-  std::cout << '\n';
-  report_positions(generated, options, "--prompt");
 }
 
 void generate(const GenerateArguments& arguments) {
   const pipelines::TextGenerator generator(arguments.lines.model, arguments.lines.load);
   const pipelines::GenerateOptions options = options_of(generator, arguments);
-  if (arguments.prompt) return continue_prompt(generator, arguments, options);
+  const bool streams = arguments.lines.texts.size() == 1 && !arguments.lines.json &&
+                       options.search.nbest == 1 && options.search.beam == 1;
+  bool shown = false;  // whether a streamed completion has begun; a prompt with an error has none
   print_results(
-      arguments.lines,
+      arguments.lines, Inputs::texts,
       [&](std::span<const std::string> texts, std::span<const int64_t> lines) {
         std::vector<pipelines::Prompt> prompts;
         for (size_t i = 0; i < texts.size(); ++i)
           prompts.push_back({.text = texts[i], .key = static_cast<uint64_t>(lines[i])});
-        std::vector<pipelines::Generated> results =
-            generator(prompts, options, arguments.engine.engine, arguments.engine.step_model);
-        for (size_t i = 0; i < results.size(); ++i)
-          report_positions(results[i], options, concat("line ", lines[i]));
-        return results;
+        if (streams) {
+          prompts.front().on_text = [&](std::string_view text) {
+            if (!std::exchange(shown, true)) std::cout << texts.front();
+            std::cout << text << std::flush;
+          };
+        }
+        return generator(prompts, options, arguments.engine.engine, arguments.engine.step_model);
       },
-      [](const pipelines::Generated& generated, const pipelines::Line& line) {
-        return generated_text(generated, line.text);
+      [&](const pipelines::Generated& generated, const pipelines::Line& line) {
+        return shown ? "" : generated_text(generated, line.text);
       },
-      [](const pipelines::Generated& generated) { return to_json(generated); });
+      [](const pipelines::Generated& generated) { return to_json(generated); },
+      [&](const pipelines::Generated& generated, const pipelines::Line& line) {
+        report_positions(generated, arguments, line.number);
+      });
 }
 
 }  // namespace
@@ -113,13 +99,14 @@ void generate(const GenerateArguments& arguments) {
 void add_generate(Command& app) {
   Command* command = add_command(
       app, "generate",
-      "Continue a prompt, or each line of stdin, with a language model (gpt2, llama, mistral): by\n"
-      "greedy search (default), beam search or sampling. The completion of a single prompt is streamed.",
-      "qkv generate gpt2 --prompt 'Once upon a time' --sample --top-p 0.9 --max-new-tokens 100");
+      "Continue texts, or each line of stdin, with a language model (gpt2, llama, mistral): by greedy\n"
+      "search (default), beam search or sampling. The completion of a single text is streamed.",
+      "qkv generate gpt2 'Once upon a time' --top-p 0.9 --max-new-tokens 100");
   const auto arguments = std::make_shared<GenerateArguments>();
-  add_line_options(*command, arguments->lines);
-  add_option(*command, "--prompt", arguments->prompt, "TEXT",
-             "Text to continue (default: each line of stdin)");
+  Option* texts = add_line_options(*command, arguments->lines);
+  add_option(*command, "--prompt", arguments->lines.texts, "TEXT",
+             "Another way to give a text; may be given several times (default: none)")
+      ->excludes(texts);
   search::SearchOptions& search = arguments->options.search;
   add_option(*command, "--max-new-tokens", search.max_new_tokens, "TOKENS",
              "Maximum length of a completion, its end token not counted")
