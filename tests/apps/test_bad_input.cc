@@ -27,8 +27,10 @@ TEST_F(BadInput, MissingAndEmptyFilesAreNamed) {
   for (const char* name : {"model.safetensors", "config.json", "vocab.json", "source.spm"}) {
     fs::rename(file(name), scratch_ / "aside");
     expect_model_refused({file(name)});
-    std::ofstream(file(name)).close();
-    expect_model_refused({file(name)});
+    for (const char* content : {"", "garbage", "{\"a\": 1e999}", "{\"a\""}) {
+      std::ofstream(file(name)) << content;
+      expect_model_refused({file(name)});
+    }
     fs::rename(scratch_ / "aside", file(name));
   }
 }

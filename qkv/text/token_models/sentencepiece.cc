@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <optional>
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
 #include "qkv/base/reserved_memory.h"
 #include "qkv/text/steps/charsmap.h"
 #include "qkv/text/token_models/proto_fields.h"
+#include "qkv/text/token_models/sentencepiece_message.h"
 
 namespace qkv::text {
 namespace {
@@ -18,7 +20,8 @@ namespace {
 constexpr std::string_view kWordBoundary = "▁";  // U+2581, SentencePiece's symbol for a space
 
 void check(const sentencepiece::util::Status& status, const char* what) {
-  if (!status.ok()) throw Error(concat("SentencePiece cannot ", what, ": ", status.message()));
+  if (!status.ok())
+    throw Error(concat("SentencePiece cannot ", what, ": ", plain_sentencepiece_message(status.message())));
 }
 
 // Memory for encoding a sentence, with a margin: protobuf, which the library uses, crashes if an allocation
@@ -146,12 +149,12 @@ class Joiner : public Decoder {
   bool marian_;
 };
 
-// The reason why the library cannot read a model; empty if it can.
-std::string load(sentencepiece::SentencePieceProcessor& library, const std::string& bytes) {
-  if (bytes.empty()) return "empty";
+// The reason why the library cannot read a model, which may be empty; nothing if it can.
+std::optional<std::string> load(sentencepiece::SentencePieceProcessor& library, const std::string& bytes) {
   try {
     const auto status = library.LoadFromSerializedProto(bytes);
-    return status.ok() ? "" : status.message();
+    if (status.ok()) return std::nullopt;
+    return plain_sentencepiece_message(status.message());
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {  // of its tries
@@ -172,9 +175,10 @@ SentencePieceModel::SentencePieceModel(std::string bytes, std::string name)
   check_charsmaps(bytes_, name_);
   const ReservedMemory reserved(kRoom + 16 * bytes_.size());
   auto processor = std::make_unique<Processor>();
-  if (const std::string reason = load(processor->library, bytes_); !reason.empty()) {
+  if (const std::optional<std::string> reason = load(processor->library, bytes_)) {
     throw DataError(concat(name_, ": expected a SentencePiece model, found ", bytes_.size(),
-                           " bytes that are malformed or truncated (", reason, ")"));
+                           " bytes that are malformed or truncated",
+                           reason->empty() ? "" : concat(" (", *reason, ")")));
   }
   processor_ = std::move(processor);
 }
