@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cctype>
+#include <charconv>
 #include <sstream>
+#include <system_error>
 
 #include "qkv/base/parallel.h"
 
@@ -14,6 +16,14 @@ std::string shown(Value value) {
   std::ostringstream out;
   out << value;
   return out.str();
+}
+
+// False for a number that the type cannot hold.
+template <class Integer>
+bool convert_integer(const std::string& text, Integer& value) {
+  const char* end = text.data() + text.size();
+  const auto [behind, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && behind == end;
 }
 
 }  // namespace
@@ -30,7 +40,7 @@ Option* Option::excludes(Option* other) { return option_->excludes(other->option
 size_t Option::count() const { return option_->count(); }
 
 Command* Command::add_subcommand(const std::string& name, const std::string& description) {
-  return &subcommands_.emplace_back(*app_->add_subcommand(name, description));
+  return &subcommands_.emplace_back(*app_->add_subcommand(name, description)->group(heading_));
 }
 
 void Command::footer(const std::string& text) { app_->footer(text); }
@@ -81,9 +91,9 @@ std::string join(const std::vector<std::string>& names, const std::string& separ
 
 namespace option {
 
-bool convert(const std::string& text, int& value) { return CLI::detail::lexical_cast(text, value); }
-bool convert(const std::string& text, int64_t& value) { return CLI::detail::lexical_cast(text, value); }
-bool convert(const std::string& text, uint64_t& value) { return CLI::detail::lexical_cast(text, value); }
+bool convert(const std::string& text, int& value) { return convert_integer(text, value); }
+bool convert(const std::string& text, int64_t& value) { return convert_integer(text, value); }
+bool convert(const std::string& text, uint64_t& value) { return convert_integer(text, value); }
 bool convert(const std::string& text, float& value) { return CLI::detail::lexical_cast(text, value); }
 bool convert(const std::string& text, double& value) { return CLI::detail::lexical_cast(text, value); }
 

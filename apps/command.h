@@ -56,6 +56,8 @@ class Command {
 
   CLI::App& app() const { return *app_; }
 
+  // The heading of the subcommands added next, in --help.
+  void begin_heading(const std::string& heading) { heading_ = heading; }
   Command* add_subcommand(const std::string& name, const std::string& description);
   void footer(const std::string& text);  // of --help
   void callback(std::function<void()> run);
@@ -81,6 +83,7 @@ class Command {
   CLI::App* app_;
   std::deque<Option> options_;
   std::deque<Command> subcommands_;
+  std::string heading_ = "Subcommands";
 };
 
 // Adds a command whose --help ends with an example.

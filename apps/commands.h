@@ -1,30 +1,37 @@
 #pragma once
-// The commands, in the order of `qkv --help`. Each is a file commands/*/NAME.cc that defines
-// add_NAME(Command& app).
+// The commands, in the order of `qkv --help`, under its headings. Each is a file commands/*/NAME.cc that
+// defines add_NAME(Command& app).
 
-#define QKV_COMMANDS(COMMAND) \
-  COMMAND(demo)               \
-  COMMAND(train)              \
-  COMMAND(verify_resume)      \
-  COMMAND(reproduce)          \
-  COMMAND(translate)          \
-  COMMAND(shortlist)          \
-  COMMAND(evaluate)           \
-  COMMAND(bleu)               \
-  COMMAND(tokenize)           \
-  COMMAND(train_tokenizer)    \
-  COMMAND(quantize)           \
-  COMMAND(merge)              \
-  COMMAND(inspect)            \
-  COMMAND(generate)           \
-  COMMAND(score)              \
-  COMMAND(fill_mask)          \
-  COMMAND(classify)           \
-  COMMAND(tag)                \
-  COMMAND(embed)              \
-  COMMAND(serve)              \
-  COMMAND(bench)              \
-  COMMAND(self_test)          \
-  COMMAND(attention)          \
-  COMMAND(completion)         \
-  COMMAND(man)
+#define QKV_COMMANDS(HEADING, COMMAND) \
+  HEADING("Train and evaluate models") \
+  COMMAND(demo)                        \
+  COMMAND(train)                       \
+  COMMAND(evaluate)                    \
+  COMMAND(verify_resume)               \
+  COMMAND(reproduce)                   \
+  HEADING("Run models")                \
+  COMMAND(translate)                   \
+  COMMAND(generate)                    \
+  COMMAND(score)                       \
+  COMMAND(fill_mask)                   \
+  COMMAND(classify)                    \
+  COMMAND(tag)                         \
+  COMMAND(embed)                       \
+  COMMAND(serve)                       \
+  HEADING("Look inside")               \
+  COMMAND(attention)                   \
+  COMMAND(inspect)                     \
+  COMMAND(bench)                       \
+  COMMAND(self_test)                   \
+  HEADING("Convert models and texts")  \
+  COMMAND(quantize)                    \
+  COMMAND(merge)                       \
+  COMMAND(tokenize)                    \
+  COMMAND(train_tokenizer)             \
+  COMMAND(shortlist)                   \
+  COMMAND(bleu)                        \
+  HEADING("Help")                      \
+  COMMAND(help)                        \
+  COMMAND(version)                     \
+  COMMAND(man)                         \
+  COMMAND(completion)

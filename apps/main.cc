@@ -22,8 +22,10 @@
 
 namespace qkv::apps {
 
+#define QKV_NO_HEADING(NAME)
 #define QKV_DECLARE(NAME) void add_##NAME(Command& app);
-QKV_COMMANDS(QKV_DECLARE)
+QKV_COMMANDS(QKV_NO_HEADING, QKV_DECLARE)
+#undef QKV_NO_HEADING
 #undef QKV_DECLARE
 
 namespace {
@@ -46,10 +48,12 @@ void declare(CLI::App& program, Command& commands) {
   program.require_subcommand(1);
   program.formatter(std::make_shared<OneLineEach>());  // before the commands, which inherit it
   program.footer(
-      "Example:\n  qkv demo --out demo && echo 'forty-two' | qkv translate demo\n\n'qkv COMMAND --help' "
+      "Example:\n  qkv demo --out demo && qkv translate demo 'forty-two'\n\n'qkv help COMMAND' "
       "explains a command.");
+#define QKV_HEADING(NAME) commands.begin_heading(NAME);
 #define QKV_ADD(NAME) add_##NAME(commands);
-  QKV_COMMANDS(QKV_ADD)
+  QKV_COMMANDS(QKV_HEADING, QKV_ADD)
+#undef QKV_HEADING
 #undef QKV_ADD
   add_config_option(program);
 }
@@ -89,7 +93,7 @@ int run(CLI::App& program, Command& commands, int argc, char** argv) {
 int main(int argc, char** argv) {
   qkv::apps::handle_out_of_memory();
   qkv::apps::explain_bus_errors();
-  CLI::App program{"qkv: train, run and look into Transformers\n",
+  CLI::App program{"Train, run and look into Transformers.\n",
                    "qkv"};  // must outlive messages about its options
   qkv::apps::Command commands(program);
   qkv::set_log_sink([](qkv::LogLevel level, const std::string& message) {

@@ -11,12 +11,12 @@
 namespace qkv::apps {
 
 struct SamplingArguments {
-  bool sample = false;
+  bool sample = false;  // or any of these
   std::optional<double> temperature, top_p, min_p;
   std::optional<int> top_k;
-  uint64_t seed = search::Sampling().seed;
+  std::optional<uint64_t> seed;
 
-  // Unset options default to the model folder's.
+  // Nothing without a sampling option. Unset options default to the model folder's.
   std::optional<search::Sampling> sampling(const models::GenerationDefaults& model) const;
 };
 

@@ -255,7 +255,7 @@ def compare_lengths(arguments):
     prompt, new = " ".join(["a"] * PROMPT), arguments.longest + window - PROMPT
     columns = []
     for form in arguments.forms:
-        command = [arguments.qkv, "generate", model, "--dtype", form, "--threads", max(arguments.thread_counts), "--prompt", prompt,
+        command = [arguments.qkv, "generate", model, "--dtype", form, "--threads", max(arguments.thread_counts), prompt,
                    "--sample", "--top-k", 40, "--max-new-tokens", new, "--min-new-tokens", new]
         process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
         times = []

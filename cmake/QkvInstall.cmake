@@ -1,6 +1,6 @@
 # The components of `cmake --install`, and the package for find_package(qkv).
 #   component development: the static library, its public headers, the CMake package
-#   component runtime:     the program, its manual page, completion for bash, zsh and fish
+#   component runtime:     the program, its manual pages, completion for bash, zsh and fish
 include(CMakePackageConfigHelpers)
 
 # All headers of qkv/ are public but these: kernels check nothing but devices, and some headers are internal to a layer.
@@ -68,7 +68,7 @@ if(TARGET qkv_cli)
 endif()
 if(TARGET qkv_share)
   set(share ${PROJECT_BINARY_DIR}/share)
-  install(FILES ${share}/qkv.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtime)
+  install(DIRECTORY ${share}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT runtime)
   install(FILES ${share}/qkv.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME qkv
           COMPONENT runtime)
   install(FILES ${share}/_qkv DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT runtime)

@@ -10,17 +10,6 @@
 namespace qkv::apps {
 namespace {
 
-// The direct subcommands of a command, by the last word of their names.
-std::vector<const DeclaredCommand*> below(const std::vector<DeclaredCommand>& commands,
-                                          const std::string& name) {
-  std::vector<const DeclaredCommand*> found;
-  for (const DeclaredCommand& one : commands) {
-    if (one.name.starts_with(name + " ") && one.name.find(' ', name.size() + 1) == std::string::npos)
-      found.push_back(&one);
-  }
-  return found;
-}
-
 std::string last_word(const DeclaredCommand& command) {
   return command.name.substr(command.name.rfind(' ') + 1);
 }
@@ -137,7 +126,8 @@ std::string bash_completion(const std::vector<DeclaredCommand>& commands) {
     for (const DeclaredOption& option : command.options) {
       if (!option.is_argument()) options.insert(options.end(), option.names.begin(), option.names.end());
     }
-    for (const DeclaredCommand* one : below(commands, command.name)) names.push_back(last_word(*one));
+    for (const DeclaredCommand* one : subcommands_of(commands, command.name))
+      names.push_back(last_word(*one));
     for (const DeclaredOption& option : command.options) {
       if (option.is_argument()) names.insert(names.end(), option.choices.begin(), option.choices.end());
     }
@@ -153,7 +143,7 @@ std::string zsh_completion(const std::vector<DeclaredCommand>& commands) {
   std::ostringstream out;
   out << "#compdef qkv\n# zsh completion of qkv, made by 'qkv completion zsh'.\n";
   for (const DeclaredCommand& command : commands) {
-    const std::vector<const DeclaredCommand*> inner = below(commands, command.name);
+    const std::vector<const DeclaredCommand*> inner = subcommands_of(commands, command.name);
     out << function_of(command.name) << "() {\n";
     if (!inner.empty()) out << "  local state line\n";
     out << "  _arguments " << (inner.empty() ? "" : "-C ") << "-S";
@@ -186,7 +176,7 @@ std::string fish_completion(const std::vector<DeclaredCommand>& commands) {
   for (const DeclaredCommand& command : commands) {
     const std::string condition =
         concat("complete -c qkv -n \"test (__qkv_command) = '", command.name, "'\"");
-    for (const DeclaredCommand* one : below(commands, command.name))
+    for (const DeclaredCommand* one : subcommands_of(commands, command.name))
       out << condition << " -f -a " << last_word(*one) << " -d " << in_single_quotes(one->summary) << '\n';
     for (const DeclaredOption& option : command.options) {
       if (option.is_argument()) {

@@ -43,6 +43,7 @@ void read_footer(const std::string& footer, DeclaredCommand& command) {
 
 void add_declared(const CLI::App& app, std::vector<DeclaredCommand>& commands) {
   DeclaredCommand command{.name = full_name(app),
+                          .heading = app.get_group(),
                           .summary = first_sentence(app.get_description()),
                           .description = app.get_description(),
                           .examples = {},
@@ -56,6 +57,16 @@ void add_declared(const CLI::App& app, std::vector<DeclaredCommand>& commands) {
 }
 
 }  // namespace
+
+std::vector<const DeclaredCommand*> subcommands_of(const std::vector<DeclaredCommand>& commands,
+                                                   const std::string& name) {
+  std::vector<const DeclaredCommand*> found;
+  for (const DeclaredCommand& one : commands) {
+    if (one.name.starts_with(name + " ") && one.name.find(' ', name.size() + 1) == std::string::npos)
+      found.push_back(&one);
+  }
+  return found;
+}
 
 std::vector<DeclaredCommand> declared_commands(const CLI::App& program) {
   std::vector<DeclaredCommand> commands;

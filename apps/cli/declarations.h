@@ -25,12 +25,17 @@ struct DeclaredOption {
 
 struct DeclaredCommand {
   std::string name;     // "qkv train translation"
+  std::string heading;  // in the list of its parent's commands
   std::string summary;  // first sentence of the description, without the full stop
   std::string description;
   std::string examples;  // unindented lines; empty: none
   std::string remarks;   // text after the examples
   std::vector<DeclaredOption> options;
 };
+
+// The direct subcommands of the command of that name.
+std::vector<const DeclaredCommand*> subcommands_of(const std::vector<DeclaredCommand>& commands,
+                                                   const std::string& name);
 
 // The program, and each command before its subcommands, in the order of --help.
 std::vector<DeclaredCommand> declared_commands(const CLI::App& program);

@@ -79,15 +79,40 @@ void write_option(std::ostream& out, const DeclaredOption& option) {
   if (!option.default_text.empty()) out << "(default: " << escaped(option.default_text) << ")\n";
 }
 
-void write_command(std::ostream& out, const DeclaredCommand& command, const char* heading) {
-  out << heading << " \"" << escaped(command.name) << "\"\n";
-  write_text(out, command.description);
-  for (const DeclaredOption& option : command.options) write_option(out, option);
-  if (!command.examples.empty())
-    out << ".PP\nExample:\n.PP\n.in +4n\n.EX\n" << escaped(command.examples) << ".EE\n.in\n";
-  if (!command.remarks.empty()) {
-    out << ".PP\n";
-    write_text(out, command.remarks);
+// "qkv-train-lm".
+std::string page_name(const DeclaredCommand& command) {
+  std::string name = command.name;
+  std::ranges::replace(name, ' ', '-');
+  return name;
+}
+
+std::string reference(const DeclaredCommand& command) {
+  return concat("\\fB", escaped(page_name(command)), "\\fR(1)");
+}
+
+void write_synopsis(std::ostream& out, const DeclaredCommand& command, bool has_commands) {
+  out << ".SH SYNOPSIS\n.B " << escaped(command.name) << '\n';
+  if (has_commands) out << ".I COMMAND\n";
+  for (const DeclaredOption& option : command.options) {
+    if (!option.is_argument()) continue;
+    const std::string name =
+        concat("\\fI", escaped(option.names.front()), option.repeated ? " ..." : "", "\\fR");
+    out << (option.required ? name : concat("[", name, "]")) << '\n';
+  }
+  out << "[\\fIOPTIONS\\fR]\n";
+}
+
+// Under their headings, each with its page.
+void write_commands(std::ostream& out, const std::vector<const DeclaredCommand*>& commands) {
+  if (commands.empty()) return;
+  out << ".SH COMMANDS\n";
+  std::string heading = commands.front()->heading;
+  const bool several = heading != commands.back()->heading;
+  heading.clear();
+  for (const DeclaredCommand* command : commands) {
+    if (several && command->heading != heading) out << ".SS \"" << escaped(command->heading) << "\"\n";
+    heading = command->heading;
+    out << ".TP\n" << reference(*command) << '\n' << escaped(command->summary) << '\n';
   }
 }
 
@@ -108,24 +133,30 @@ Stopped by SIGHUP, SIGINT or SIGTERM, after saving.
 
 }  // namespace
 
-std::string man_page(const std::vector<DeclaredCommand>& commands, const std::string& version) {
+ManPage man_page(const std::vector<DeclaredCommand>& commands, const DeclaredCommand& command,
+                 const std::string& version) {
   const DeclaredCommand& program = commands.front();
+  const bool whole = &command == &program;
+  const std::vector<const DeclaredCommand*> inner = subcommands_of(commands, command.name);
   std::ostringstream out;
-  out << ".TH " << upper(program.name) << " 1 \"\" \"" << escaped(concat(program.name, " ", version))
-      << "\" \"User Commands\"\n"
+  out << ".TH " << escaped(upper(page_name(command))) << " 1 \"\" \""
+      << escaped(concat(program.name, " ", version)) << "\" \"User Commands\"\n"
       << ".SH NAME\n"
-      << escaped(program.name) << " \\- train, run and look into Transformers\n"
-      << ".SH SYNOPSIS\n.B " << escaped(program.name) << "\n.I COMMAND\n[\\fIOPTIONS\\fR]\n"
-      << ".SH DESCRIPTION\n"
-      << "Results go to standard output, messages to standard error.\n"
-      << ".SH OPTIONS\n";
-  for (const DeclaredOption& option : program.options) write_option(out, option);
-  out << ".SH COMMANDS\n";
-  for (const DeclaredCommand& command : commands) {
-    if (&command != &program) write_command(out, command, ".SS");
+      << escaped(page_name(command)) << " \\- " << escaped(command.summary) << '\n';
+  write_synopsis(out, command, !inner.empty());
+  out << ".SH DESCRIPTION\n";
+  write_text(out, whole ? "Results go to standard output, messages to standard error." : command.description);
+  write_commands(out, inner);
+  out << ".SH OPTIONS\n";
+  for (const DeclaredOption& option : command.options) write_option(out, option);
+  if (whole) out << kStatus;
+  if (!command.examples.empty()) out << ".SH EXAMPLES\n.EX\n" << escaped(command.examples) << ".EE\n";
+  if (!command.remarks.empty()) {
+    out << ".SH NOTES\n";
+    write_text(out, command.remarks);
   }
-  out << kStatus << ".SH EXAMPLES\n.EX\n" << escaped(program.examples) << ".EE\n";
-  return out.str();
+  if (!whole) out << ".SH SEE ALSO\n" << reference(program) << '\n';
+  return {.file = page_name(command) + ".1", .text = out.str()};
 }
 
 }  // namespace qkv::apps

@@ -1,5 +1,5 @@
 #pragma once
-// The manual page, qkv.1.
+// The manual pages: qkv.1, and qkv-COMMAND.1 of each command.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,13 @@
 
 namespace qkv::apps {
 
-// In the man macros (man 7). The first of `commands` is the program.
-std::string man_page(const std::vector<DeclaredCommand>& commands, const std::string& version);
+struct ManPage {
+  std::string file;  // "qkv-train-lm.1"
+  std::string text;  // in the man macros (man 7)
+};
+
+// The page of one of `commands`, the first of which is the program.
+ManPage man_page(const std::vector<DeclaredCommand>& commands, const DeclaredCommand& command,
+                 const std::string& version);
 
 }  // namespace qkv::apps

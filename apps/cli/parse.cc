@@ -2,12 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/cli/config_file.h"
 #include "apps/cli/messages.h"
+#include "apps/cli/peer_names.h"
 #include "apps/cli/suggest.h"
 #include "qkv/base/error.h"
 
@@ -15,6 +18,7 @@ namespace qkv::apps {
 namespace {
 
 constexpr int kUsage = 2;
+constexpr const char* kHelp = "help";
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -23,9 +27,12 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
+// And those of arguments; of a command that reads lines, also the redirections of the shell.
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional()) names.push_back(option->get_name());
+    if (option->get_name() == "text") names.insert(names.end(), {kReadFile, kWriteFile});
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     for (const std::string& name : option->get_fnames()) names.push_back("--" + name);
   }
@@ -42,8 +49,10 @@ bool looks_like_option(const std::string& word) { return word.size() > 1 && word
 
 std::string message_of_no_option(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
+  const std::optional<std::string> meant = nearest(name, option_names(app));
+  const bool argument = meant && std::isalpha(static_cast<unsigned char>(meant->front())) != 0;
   return concat("expected an option of ", full_name(app), ", found ", name,
-                suggestion(name, option_names(app)));
+                meant ? concat("; did you mean ", argument ? "the argument " : "", "'", *meant, "'?") : "");
 }
 
 std::string message_of_no_command(const CLI::App& app, const std::string& word) {
@@ -137,6 +146,11 @@ int parse_and_run(CLI::App& program, int argc, char** argv) {
     return kUsage;
   }
   std::vector<std::string> arguments = with_config_first({argv + 1, argv + argc});
+  if (arguments.front() == kHelp &&
+      (arguments.size() == 1 || !looks_like_option(arguments[1]))) {  // "help train lm" is "train lm --help"
+    std::ranges::rotate(arguments, arguments.begin() + 1);
+    arguments.back() = "--help";
+  }
   require_commands(program, arguments);
   std::ranges::reverse(arguments);  // CLI11 expects the arguments in reverse order
   try {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "apps/cli/peer_names.h"
 #include "qkv/base/error.h"
 
 namespace qkv::apps {
@@ -25,9 +26,28 @@ size_t edit_distance(const std::string& a, const std::string& b) {
   return rows[a.size()][b.size()];
 }
 
+// Without dashes before it, and with dashes instead of underscores.
+std::string bare(const std::string& name) {
+  std::string result = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  std::ranges::replace(result, '_', '-');
+  return result;
+}
+
+std::optional<std::string> with_bare_name(std::string_view word, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (bare(name) == word) return name;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& names) {
+  const std::string theirs = bare(word);
+  if (auto same = with_bare_name(theirs, names)) return same;
+  for (const std::string_view own : names_for_peers(theirs)) {
+    if (auto known = with_bare_name(own, names)) return known;
+  }
   std::optional<std::string> found;
   size_t least = std::min<size_t>(3, (word.size() + 2) / 2);  // more edits make another word
   for (const std::string& name : names) {

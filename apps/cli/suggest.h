@@ -1,5 +1,5 @@
 #pragma once
-// Suggestions for misspelt words.
+// Suggestions for misspelt words and for those of other programs.
 
 #include <optional>
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace qkv::apps {
 
-// The name with the smallest edit distance (insertions, deletions, replacements, swaps of neighbours), if it
-// is close enough.
+// The name that differs in dashes and underscores only; else the one that other programs call `word`
+// (peer_names.h); else the one with the smallest edit distance (insertions, deletions, replacements, swaps of
+// neighbours), if it is close enough.
 std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& names);
 
 // "; did you mean 'translate'?", or nothing.

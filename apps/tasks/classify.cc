@@ -23,7 +23,7 @@ constexpr FieldFlag kClassifyFlags[] = {
 constexpr const char* kClassifyFooter = R"(Example:
   qkv train classify --train train.tsv --valid dev.tsv --from all-MiniLM-L6-v2 --out model
   qkv evaluate classify model --test test.tsv
-  echo "A charming film." | qkv classify model
+  qkv classify model "A charming film."
 
 A line of the files is label<TAB>text, label<TAB>text<TAB>second text, "label text", or a JSON object with
 "label", "text" and, for pairs, "text_pair"; files may be compressed by gzip. Blank lines are skipped. The

@@ -50,7 +50,7 @@ constexpr const char* kImageFooter = R"(Example:
   qkv train image --train train-images-idx3-ubyte.gz --labels train-labels-idx1-ubyte.gz \
       --hold-out 5000 --out model --max-minutes 30
   qkv train image --train photos/train --valid photos/valid --resize 64 --patch 8 --out model
-  ls photos/new/*.jpg | qkv classify model
+  qkv classify model photos/new/*.jpg
 
 IDX and CIFAR files may be compressed by gzip. Images of several sizes need --resize. Damaged files are an
 error that names the file; --skip-unreadable leaves out and counts PNG and JPEG files that cannot be decoded.

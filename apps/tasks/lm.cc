@@ -36,7 +36,7 @@ constexpr FieldFlag kLmRunFlags[] = {
 constexpr const char* kLmFooter = R"(Example:
   qkv train lm --train books.txt --valid valid.txt --out model --preset mini --max-minutes 60
   qkv train lm --train play.txt --tokenizer chars --preset characters --out model --max-minutes 45
-  echo "Once upon a time" | qkv generate model
+  qkv generate model "Once upon a time"
 
 A document is a sequence of lines that ends at a blank line (--documents). An end token follows each document;
 documents longer than --context are cut at other places in each epoch. There is no padding, and no attention

@@ -44,7 +44,7 @@ constexpr FieldFlag kPretrainBertFlags[] = {
 constexpr const char* kPretrainBertFooter = R"(Example:
   qkv train pretrain-bert --train books.txt --valid more_books.txt --out bert \
       --length-warmup 16:700,32:300,64:300 --batch-tokens 2048 --max-minutes 60
-  echo "He opened the [MASK]." | qkv fill-mask bert
+  qkv fill-mask bert "He opened the [MASK]."
   qkv train pretrain-bert --train law.txt --from bert-base-uncased --out law-bert --max-minutes 60
 
 A model is BERT with the heads of its pretraining: it predicts masked tokens, and whether the second segment
@@ -55,7 +55,7 @@ epoch. Small models need --length-warmup to learn the order of tokens. Ctrl-C sa
 of both validation losses) that qkv fill-mask and Hugging Face transformers open. The curves: DIR/curve.svg
 and DIR/log.jsonl, or `tensorboard --logdir DIR/runs`.)";
 
-nlohmann::json json_of(const train::Batch& batch) {
+nlohmann::json bert_batch_json(const train::Batch& batch) {
   const data::MaskedRows& rows = dynamic_cast<const train::PretrainBertBatch&>(batch).rows;
   nlohmann::json inputs = nlohmann::json::array(), types = inputs, positions = inputs;
   for (size_t i = 0; i + 1 < rows.inputs.offsets.size(); ++i) {
@@ -81,7 +81,7 @@ TrainingTask pretrain_bert_task() {
           .flags = kPretrainBertFlags,
           .run_flags = {},
           .make_job = [] { return std::make_unique<train::PretrainBertJob>(); },
-          .batch_json = json_of,
+          .batch_json = bert_batch_json,
           .add_evaluation = add_pretrain_bert_evaluation};
 }
 

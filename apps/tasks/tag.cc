@@ -21,7 +21,7 @@ constexpr FieldFlag kTagFlags[] = {
 constexpr const char* kTagFooter = R"(Example:
   qkv train tag --train train.conll --valid dev.conll --from all-MiniLM-L6-v2 --out model
   qkv train tag --train en-ud-train.conllu --word-column 2 --tag-column 4 --out model
-  echo "Wolfgang lives in Berlin." | qkv tag model
+  qkv tag model "Wolfgang lives in Berlin."
 
 The files have a word and its tag in each line, in columns separated by tabs or spaces, and a blank line
 after each sentence; comments, multiword tokens and empty nodes of CoNLL-U are skipped. Or JSON lines:

@@ -43,7 +43,7 @@ constexpr FieldFlag kTranslationRunFlags[] = {
 constexpr const char* kTranslationFooter = R"(Example:
   qkv train translation --src train.en --tgt train.de --valid-src val.en --valid-tgt val.de \
       --out model --preset small --dropout 0.3 --max-minutes 60
-  echo "A man sleeps." | qkv translate model
+  qkv translate model "A man sleeps."
   qkv train translation --src train.en --tgt train.de --from opus-mt-en-de --out tuned --max-epochs 2
 
 With --from, model and tokenizer are the folder's, which may be of Marian, T5 or qkv, and so is the format of

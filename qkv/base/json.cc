@@ -169,7 +169,7 @@ class JsonValue::Builder {
     constexpr int kOutOfRange = 406;
     const std::string where = concat(" at ", position_of(text_, byte));
     if (error.id == kOutOfRange)
-      fail(concat("expected JSON, found a number too large for a double", where, ": ", shortened(token)));
+      fail(concat("expected JSON, found a number beyond double precision", where, ": ", shortened(token)));
     if (byte > text_.size()) fail(concat("expected JSON, found the end of the text", where, " (truncated?)"));
     fail(concat("expected JSON, found a syntax error", where));
   }

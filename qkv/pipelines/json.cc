@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
+#include "qkv/base/json.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -175,8 +176,9 @@ std::string to_json(const text::Encoding& encoding, const text::Tokenizer& token
                {"text_index", encoding.text_index}});
 }
 
-std::string with_line(int64_t line, const std::string& object) {
-  return concat("{\"line\":", line, ",", object.substr(1));
+std::string with_line(int64_t line, const std::string& object, const std::string& file) {
+  return concat("{\"line\":", line, ",", file.empty() ? "" : concat("\"file\":", quoted_json(file), ","),
+                object.substr(1));
 }
 
 }  // namespace qkv::pipelines

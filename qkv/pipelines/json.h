@@ -60,7 +60,7 @@ std::string to_json(const metrics::ChrfResult& chrf, const metrics::ChrfOptions&
 // token; offsets are bytes. The tokenizer is the one that made the encoding.
 std::string to_json(const text::Encoding& encoding, const text::Tokenizer& tokenizer);
 
-// The object with {"line": 3, prepended.
-std::string with_line(int64_t line, const std::string& object);
+// The object with "line": 3 and, unless empty, "file": "cat.jpg" as its first members.
+std::string with_line(int64_t line, const std::string& object, const std::string& file = {});
 
 }  // namespace qkv::pipelines

@@ -1,7 +1,7 @@
 #include "qkv/pipelines/lines.h"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "qkv/base/error.h"
 
@@ -47,25 +47,40 @@ void LineOptions::validate() const {
   require_positive("max_line_bytes", max_line_bytes);
 }
 
-std::string summary(const LineCounts& counts) {
-  return concat(counts.errors, " of ", counts.lines, counts.lines == 1 ? " line failed" : " lines failed");
+std::string summary(const LineCounts& counts, const std::string& unit) {
+  return concat(counts.errors, " of ", counts.lines, " ", unit, counts.lines == 1 ? "" : "s", " failed");
 }
 
-LineReader::LineReader(std::istream& in, const LineOptions& options) : in_(in), options_(options) {
+LineReader::LineReader(std::istream& in, const LineOptions& options) : in_(&in), options_(options) {
   options_.validate();
+}
+
+LineReader::LineReader(std::vector<std::string> texts, const LineOptions& options)
+    : texts_(std::move(texts)), options_(options) {
+  options_.validate();
+}
+
+std::optional<int64_t> LineReader::read() {
+  if (in_ == nullptr) {
+    if (read_ == std::ssize(texts_)) return std::nullopt;
+    const std::string& text = texts_[static_cast<size_t>(read_)];
+    line_ = text.substr(0, static_cast<size_t>(options_.max_line_bytes));
+    return std::ssize(text);
+  }
+  try {
+    const std::optional<int64_t> length = read_line(*in_, options_.max_line_bytes, line_);
+    if (!in_->bad()) return length;
+  } catch (const std::ios_base::failure& error) {
+    throw IoError(concat("input: cannot be read after line ", read_, ": ", error.code().message()));
+  }
+  throw IoError(concat("input: cannot be read after line ", read_));
 }
 
 bool LineReader::next(LineChunk& chunk) {
   chunk = {.texts = {}, .numbers = {}, .errors = {}, .first = read_ + 1};
   int64_t bytes = 0;
   while (std::ssize(chunk.errors) < options_.chunk_lines && bytes < options_.chunk_bytes) {
-    const std::optional<int64_t> length = [this] {
-      try {
-        return read_line(in_, options_.max_line_bytes, line_);
-      } catch (const std::ios_base::failure& error) {
-        throw IoError(concat("input: cannot be read after line ", read_, ": ", error.code().message()));
-      }
-    }();
+    const std::optional<int64_t> length = read();
     if (!length) break;
     ++read_;
     bytes += std::ssize(line_);
@@ -77,7 +92,6 @@ bool LineReader::next(LineChunk& chunk) {
       chunk.numbers.push_back(read_);
     }
   }
-  if (in_.bad()) throw IoError(concat("input: cannot be read after line ", read_));
   return !chunk.errors.empty();
 }
 

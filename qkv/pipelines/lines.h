@@ -1,8 +1,9 @@
 #pragma once
-// Runs a pipeline over the lines of a stream.
+// Runs a pipeline over the lines of a stream, or over a list of texts.
 
 #include <cstdint>
 #include <istream>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,10 +36,10 @@ struct LineCounts {
   int64_t lines = 0, errors = 0;
 };
 
-// "3 of 10 lines failed".
-std::string summary(const LineCounts& counts);
+// "3 of 10 lines failed", or texts.
+std::string summary(const LineCounts& counts, const std::string& unit = "line");
 
-// Consecutive lines of a stream.
+// Consecutive lines.
 struct LineChunk {
   // The valid lines, and the number of each.
   std::vector<std::string> texts;
@@ -52,24 +53,28 @@ class LineReader {
  public:
   // Throws UsageError for bad options. The stream must outlive the reader.
   explicit LineReader(std::istream& in, const LineOptions& options = {});
+  // Each text is a line, even if it contains line breaks.
+  explicit LineReader(std::vector<std::string> texts, const LineOptions& options = {});
 
   // False after the last line. Throws IoError if reading fails.
   bool next(LineChunk& chunk);
 
  private:
-  std::istream& in_;
+  // Sets line_; the number of bytes of the whole line, or nothing after the last.
+  std::optional<int64_t> read();
+
+  std::istream* in_ = nullptr;  // null: texts_
+  std::vector<std::string> texts_;
   LineOptions options_;
   int64_t read_ = 0;
   std::string line_;
 };
 
-// Runs a pipeline over a stream: run(texts, line numbers) returns a result with an `error` for each text,
+// Runs a pipeline over lines: run(texts, line numbers) returns a result with an `error` for each text,
 // sink(line, result) receives the results of all lines in order, and flush() is called after each chunk.
 // Throws the errors of these functions and of LineReader.
 template <class Run, class Sink, class Flush>
-LineCounts for_each_line(std::istream& in, const LineOptions& options, const Run& run, const Sink& sink,
-                         const Flush& flush) {
-  LineReader reader(in, options);
+LineCounts for_each_line(LineReader reader, const Run& run, const Sink& sink, const Flush& flush) {
   LineCounts counts;
   for (LineChunk chunk; reader.next(chunk); flush()) {
     auto results = run(std::span<const std::string>(chunk.texts), std::span<const int64_t>(chunk.numbers));

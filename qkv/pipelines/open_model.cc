@@ -28,20 +28,16 @@ std::string names_of(std::span<const Family> families) {
 KindText text_of(FolderKind kind) {
   switch (kind) {
     case FolderKind::language:
-      return {"a language model", names_of(models::language_families()),
-              "pipelines::TextGenerator and TextScorer ('qkv generate', 'qkv score')"};
+      return {"a language model", names_of(models::language_families()), "qkv generate or qkv score"};
     case FolderKind::encoder:
       return {"a text encoder", names_of(models::encoder_families()),
-              "pipelines::MaskFiller, TextClassifier, TokenTagger and TextEmbedder ('qkv fill-mask', 'qkv "
-              "classify', 'qkv tag', 'qkv embed')"};
+              "qkv fill-mask, classify, tag or embed"};
     case FolderKind::image:
-      return {"an image encoder", names_of(models::image_families()),
-              "pipelines::ImageClassifier and ImageEmbedder ('qkv classify', 'qkv embed')"};
+      return {"an image encoder", names_of(models::image_families()), "qkv classify or embed"};
     case FolderKind::translation:
       break;
   }
-  return {"an encoder-decoder", names_of(models::translation_families()),
-          "pipelines::Translator ('qkv translate')"};
+  return {"an encoder-decoder", names_of(models::translation_families()), "qkv translate"};
 }
 
 void require_kind(const path& folder, FolderKind wanted, FolderKind found) {

@@ -12,7 +12,8 @@ namespace {
 // Keeps sums of lengths within the range of int.
 constexpr int kMaxTokens = 1'000'000'000;
 
-void require(bool good, const char* field, const char* expected, double found) {
+template <class Number>
+void require(bool good, const char* field, const char* expected, Number found) {
   if (!good) throw UsageError(concat(field, ": expected ", expected, ", found ", found));
 }
 

@@ -22,6 +22,7 @@
 #include "qkv/base/thread.h"
 #include "qkv/base/utf8.h"
 #include "qkv/text/lines.h"
+#include "qkv/text/token_models/sentencepiece_message.h"
 
 namespace qkv::text {
 namespace {
@@ -112,7 +113,7 @@ void validate(const TrainOptions& options) {
   if (options.inputs.empty())
     throw UsageError("vocabulary training: expected at least one text file, found none");
   if (options.vocab_size <= kSpecialTokens || options.vocab_size > 1'000'000) {
-    throw UsageError(concat("vocabulary size: expected 4 to 1000000, found ", options.vocab_size));
+    throw UsageError(concat("vocab_size: expected 4 to 1000000, found ", options.vocab_size));
   }
   if (!(options.character_coverage >= 0.9 && options.character_coverage <= 1.0)) {
     throw UsageError(concat("character coverage: expected 0.9 to 1, found ", options.character_coverage));
@@ -136,18 +137,18 @@ int64_t largest_possible(std::string_view message) { return size_after(message, 
 
 [[noreturn]] void explain(const TrainOptions& options, const std::string& message) {
   if (const int64_t largest = largest_possible(message); largest > 0) {
-    throw UsageError(concat("vocabulary size: expected at most ", largest,
+    throw UsageError(concat("vocab_size: expected at most ", largest,
                             ", the maximum for this text, found ", options.vocab_size));
   }
   if (const int64_t smallest = size_after(message, " vs ");
       smallest > 0 && message.find("required_chars") != message.npos) {
     throw UsageError(
-        concat("vocabulary size: expected at least ", smallest,
+        concat("vocab_size: expected at least ", smallest,
                ", one piece for each character of this text (or a lower character coverage), found ",
                options.vocab_size));
   }
-  throw Error(
-      concat("SentencePiece cannot train a vocabulary of ", options.vocab_size, " pieces: ", message));
+  throw Error(concat("SentencePiece cannot train a vocabulary of ", options.vocab_size,
+                     " pieces: ", plain_sentencepiece_message(message)));
 }
 
 std::string train_to_the_end(const TrainOptions& options) {

@@ -66,8 +66,11 @@ inline Arguments plus(Arguments arguments, const Arguments& more) {
   return arguments;
 }
 
-// Expects failure with this status, nothing on stdout, and a message that contains all parts.
+// Expects failure with this status, nothing on stdout, and a message that contains all parts, and none of the
+// names and places of C++.
 inline void expect_failure(const Outcome& outcome, int status, const std::vector<std::string>& parts) {
+  for (const char* part : {"::", ".cc(", "[json.", "e+", "basic_string", "what():"})
+    EXPECT_EQ(outcome.err.find(part), std::string::npos) << part << " in: " << outcome.err;
   EXPECT_EQ(outcome.status, status) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   expect_parts(outcome.err, parts);

@@ -27,8 +27,10 @@ TEST_F(BadInput, MissingAndEmptyFilesAreNamed) {
   for (const char* name : {"model.safetensors", "config.json", "vocab.json", "source.spm"}) {
     fs::rename(file(name), scratch_ / "aside");
     expect_model_refused({file(name)});
-    std::ofstream(file(name)).close();
-    expect_model_refused({file(name)});
+    for (const char* content : {"", "garbage", "{\"a\": 1e999}", "{\"a\""}) {
+      std::ofstream(file(name)) << content;
+      expect_model_refused({file(name)});
+    }
     fs::rename(scratch_ / "aside", file(name));
   }
 }
@@ -90,7 +92,10 @@ TEST_F(BadInput, BadLinesAreNamedAndTheOthersTranslated) {
   expect_parts(outcome.err.substr(0, 1000), {"line 2", "line 3", "2 of 4 lines"});
   EXPECT_LT(outcome.err.size(), 1000) << "the line itself is no part of a message";
   const size_t first = alone.find('\n') + 1;
-  EXPECT_EQ(outcome.out, alone.substr(0, first) + "\n\n" + alone.substr(first));
+  EXPECT_EQ(outcome.out, concat(alone.substr(0, first),
+                                "error: line 2: expected at most 64 source tokens, found 100001\n"
+                                "error: line 3: expected UTF-8, found a malformed character at byte 3\n",
+                                alone.substr(first)));
 }
 
 TEST_F(BadInput, EvaluationWritesNoFileAfterAnError) {

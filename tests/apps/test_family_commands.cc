@@ -182,7 +182,9 @@ TEST_P(LanguageCommands, MemoryOfTheEngineChangesNoResult) {
             found);
   EXPECT_EQ(results(generate_ + "8 --cache-bytes 1000000 --cache-dtype f32", expected_), found);
   EXPECT_NE(results(generate_ + "8 --cache-dtype bf16", expected_), found) << "rounded keys and values";
-  expect_refused(generate_ + "8 --prompt a --cache-bytes 10", 1, {"--cache-bytes of 10"});
+  const Outcome refused = run(generate_ + "8 --prompt a --cache-bytes 10");
+  EXPECT_EQ(refused.status, 1);
+  expect_parts(refused.err, {"qkv: text 1: request: expected one that needs at most", "--cache-bytes of 10"});
   expect_refused(generate_ + "8 --prompt a --prefill-tokens 0", 2,
                  {"qkv: --prefill-tokens: expected at least 1, found 0"});
   expect_refused(generate_ + "8 --prompt a --prefix-positions -1", 2,
@@ -254,9 +256,24 @@ TEST_F(FamilyCommands, BadLinesDoNotAffectOthers) {
     EXPECT_EQ(outcome.status, 1);
     expect_parts(outcome.err, {"line 2: ", "at most 20 tokens", "line 3: expected UTF-8", "2 of 4 lines"});
     const std::string good = output(line, "the man\na red dog\n");
-    const std::string first = good.substr(0, good.find('\n') + 1);
-    EXPECT_EQ(outcome.out, first + "\n\n" + good.substr(first.size()));
+    const size_t first = good.find('\n') + 1;
+    EXPECT_TRUE(outcome.out.starts_with(good.substr(0, first) + "error: line 2: ")) << outcome.out;
+    EXPECT_TRUE(outcome.out.ends_with(good.substr(first))) << outcome.out;
+    expect_parts(outcome.out, {"\nerror: line 3: expected UTF-8"});
+    EXPECT_EQ(count_lines_of(outcome.out), 4u);
   }
+}
+
+TEST_F(FamilyCommands, TakeTextsAsArguments) {
+  for (const char* line : {"generate %gpt2_untied_relu --max-new-tokens 3", "score %gpt2_untied_relu",
+                           "classify %bert_texts", "tag %bert_tokens", "embed %bert_base"}) {
+    EXPECT_EQ(output(concat(line, " 'the man' 'a red dog'")), output(line, "the man\na red dog\n"));
+    EXPECT_EQ(output(concat(line, " --json -- 'a red dog'")), output(concat(line, " --json"), "a red dog\n"));
+  }
+  EXPECT_EQ(output("fill-mask %bert_masked 'a red [MASK]'"),
+            output("fill-mask %bert_masked", "a red [MASK]\n"));
+  expect_refused("generate %gpt2_untied_relu 'a red' --prompt 'the man'", 2,
+                 {"expected no --prompt beside it"});
 }
 
 TEST_F(FamilyCommands, RefuseModelsWithoutTheHead) {
@@ -265,7 +282,9 @@ TEST_F(FamilyCommands, RefuseModelsWithoutTheHead) {
   expect_refused("classify %bert_masked", 2, {"a text classification head"}, input);
   expect_refused("tag %bert_texts", 2, {"a token classification head"}, input);
   expect_refused("embed %bert_masked --pool pooler", 2, {"a pooler"}, input);
-  expect_refused("generate %bert_base --prompt a", 1, {"model_type", "gpt2, llama"});
+  expect_refused(
+      "generate %bert_base a", 1,
+      {"model_type", "gpt2, llama", "a text encoder; open it with qkv fill-mask, classify, tag or embed\n"});
   expect_refused("embed %gpt2_untied_relu", 1, {"model_type", "bert, roberta, distilbert"});
   expect_refused("generate %nowhere --prompt a", 1, {"there is no such folder"});
 }

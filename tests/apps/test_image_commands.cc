@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/apps/json_results.h"
 #include "tests/apps/run.h"
@@ -54,11 +55,25 @@ INSTANTIATE_TEST_SUITE_P(Families, ImageCommands, ::testing::Values("vit_images"
 TEST_F(ImageCommand, ClassifyPrintsTheLikeliest) {
   const json labels = recorded("vit_images")[0]["labels"];
   const std::string best = output("classify %vit_images", rgb_);
-  EXPECT_TRUE(best.starts_with(labels[0]["label"].get<std::string>() + "\t0.")) << best;
-  EXPECT_EQ(std::ranges::count(best, '\t'), 1);
+  EXPECT_TRUE(
+      best.starts_with(concat(image_file("rgb.png"), "\t", labels[0]["label"].get<std::string>(), "\t0.")))
+      << best;
+  EXPECT_EQ(std::ranges::count(best, '\t'), 2);
   const std::string two = output("classify %vit_images --top 2", rgb_);
   expect_parts(two, {concat("\t", labels[1]["label"].get<std::string>(), "\t")});
-  EXPECT_EQ(std::ranges::count(two, '\t'), 3);
+  EXPECT_EQ(std::ranges::count(two, '\t'), 4);
+}
+
+TEST_F(ImageCommand, TakesFilesAsArgumentsAndNamesThemBesideTheirResults) {
+  const std::string files = concat(image_file("rgb.png"), " ", image_file("whole.jpg"));
+  const std::string lines = rgb_ + image_file("whole.jpg") + "\n";
+  for (const std::string command : {"classify %vit_images", "embed %vit_images"}) {
+    const std::string found = output(concat(command, " ", files));
+    EXPECT_EQ(found, output(command, lines));
+    EXPECT_TRUE(found.starts_with(image_file("rgb.png") + "\t")) << found;
+    expect_parts(found, {concat("\n", image_file("whole.jpg"), "\t")});
+    EXPECT_EQ(line_results(command, lines).at(1)["file"], image_file("whole.jpg"));
+  }
 }
 
 TEST_F(ImageCommand, ImageSizeChangesTheResult) {
@@ -78,7 +93,20 @@ TEST_F(ImageCommand, BadFilesDoNotAffectOthers) {
       run("classify %vit_images",
           {.input = concat(empty, "\n", rgb_, text, "\n/nowhere.png\n\n", cut, "\n", rgb_)});
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_EQ(outcome.out, "\n" + alone + "\n\n\n\n" + alone);
+  const std::vector<std::string> in_place{"empty.png\terror: line 1: ",
+                                          "rgb.png\t",
+                                          "text.jpg\terror: line 3: ",
+                                          "/nowhere.png\terror: line 4: ",
+                                          "\terror: line 5: ",
+                                          "cut.jpg\terror: line 6: ",
+                                          "rgb.png\t"};
+  std::istringstream printed(outcome.out);
+  for (const std::string& part : in_place) {
+    std::string line;
+    std::getline(printed, line);
+    EXPECT_NE(line.find(part), std::string::npos) << line;
+    EXPECT_EQ(line + "\n" == alone, part == "rgb.png\t") << line;
+  }
   expect_parts(outcome.err, {"line 1: ", "empty.png: expected a PNG or JPEG file, found an empty file",
                              "line 3: ", "text.jpg", "line 4: ", "nowhere.png", "line 5: ", "line 6: ",
                              "cut.jpg: expected a complete JPEG file", "5 of 7 lines"});

@@ -40,6 +40,36 @@ TEST_F(TranslateCommand, SamplesDependOnSeedAndLineOnly) {
       << "the same text on another line is sampled independently";
 }
 
+TEST_F(TranslateCommand, SamplingOptionsImplySampling) {
+  const std::string greedy = translate("--beam 1").out, input = "forty-two\n";
+  for (const std::string option :
+       {"--temperature 1.3", "--top-k 50", "--top-p 0.99", "--min-p 0.001", "--seed 1"}) {
+    const std::string sampled = translate(option).out;
+    EXPECT_EQ(sampled, translate("--sample " + option).out) << option;
+    EXPECT_NE(sampled, greedy) << option;
+  }
+}
+
+TEST_F(TranslateCommand, TranslatesItsArguments) {
+  const std::string lines = "forty-two\nseven\n\n", expected = translate("", lines).out;
+  EXPECT_EQ(output("translate @/model forty-two seven '' --max-new-tokens 7"), expected);
+  EXPECT_EQ(output("translate @/model --max-new-tokens 7 --sample forty-two seven ''"),
+            translate("--sample", lines).out);
+  const Outcome mixed = run("translate @/model forty-two @/model/config.json s\xff seven --max-new-tokens 7");
+  EXPECT_EQ(mixed.status, 1);
+  expect_parts(mixed.err, {concat("warning: '", path("model/config.json"), "' is the name of a file"),
+                           "qkv: text 3: expected UTF-8", "qkv: 1 of 4 texts failed"});
+  expect_parts(mixed.out, {"\nerror: text 3: expected UTF-8, found a malformed character at byte 1\n"});
+}
+
+TEST_F(TranslateCommand, NamesAFailedLineInItsPlace) {
+  const std::string lines = "forty-two\n\xff\nseven\n";
+  const Outcome best = translate("--nbest 2", lines);
+  EXPECT_EQ(best.status, 1);
+  EXPECT_EQ(count_lines_of(best.out), 5u);
+  expect_parts(best.out, {"\n2\terror: line 2: expected UTF-8", "\n3\t"});
+}
+
 TEST_F(TranslateCommand, TranslationsStartWithThePrefix) {
   const Outcome outcome = translate("--prefixes", "forty-two\tzwei\nforty-two\nforty-two\t\xff\n");
   EXPECT_EQ(outcome.status, 1);
@@ -163,7 +193,7 @@ TEST_F(TranslateCommand, KeysAndValuesInBf16ChangeTheScoresALittle) {
 
 TEST_F(TranslateCommand, RefusesContradictions) {
   expect_refusal("--sample --beam 4", 2, {"--beam: expected", "1", "4"});
-  expect_refusal("--top-k 4", 2, {"--sample"});
+  expect_refusal("--top-k 4 --beam 4", 2, {"--beam: expected", "1", "4"});
   expect_refusal("--sample --alternatives 4", 2, {"alternatives"});
   expect_refusal("--nbest 2 --alternatives 4", 2, {"--nbest", "--alternatives"});
   expect_refusal("--coverage-penalty -1", 2, {"qkv: --coverage-penalty: expected", "-1"});

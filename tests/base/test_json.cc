@@ -100,7 +100,7 @@ TEST(Json, SyntaxErrorsNameLineAndColumn) {
   EXPECT_EQ(refusal("{\"a\": 1,\n  b: 2}"),
             "a.json: expected JSON, found a syntax error at line 2, column 3");
   EXPECT_EQ(refusal("{\n \"a\": 1e999}"),
-            "a.json: expected JSON, found a number too large for a double at line 2, column 11: 1e999");
+            "a.json: expected JSON, found a number beyond double precision at line 2, column 11: 1e999");
   EXPECT_EQ(refusal("{\"a\": [1, 2"),
             "a.json: expected JSON, found the end of the text at line 1, column 12 (truncated?)");
   EXPECT_EQ(refusal(""), "a.json: expected JSON, found the end of the text at line 1, column 1 (truncated?)");

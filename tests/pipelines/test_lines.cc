@@ -33,11 +33,10 @@ struct Seen {
   int flushes = 0;
 };
 
-Seen run(const std::string& input, const LineOptions& options) {
-  std::istringstream in(input);
+Seen run(LineReader reader) {
   Seen seen;
   seen.counts = for_each_line(
-      in, options,
+      std::move(reader),
       [&](std::span<const std::string> texts, std::span<const int64_t> numbers) {
         seen.numbers.insert(seen.numbers.end(), numbers.begin(), numbers.end());
         return upper(texts);
@@ -48,6 +47,11 @@ Seen run(const std::string& input, const LineOptions& options) {
       },
       [&] { ++seen.flushes; });
   return seen;
+}
+
+Seen run(const std::string& input, const LineOptions& options) {
+  std::istringstream in(input);
+  return run(LineReader(in, options));
 }
 
 TEST(Lines, SameResultsForAnyChunks) {
@@ -66,6 +70,14 @@ TEST(Lines, SameResultsForAnyChunks) {
     EXPECT_EQ(summary(seen.counts), "2 of 5 lines failed");
   }
   EXPECT_EQ(run(input, {.chunk_lines = 2}).flushes, 3);
+}
+
+TEST(Lines, MayBeAListOfTexts) {
+  const Seen seen =
+      run(LineReader({"one\ntwo", "", "far too long\r"}, {.chunk_lines = 2, .max_line_bytes = 9}));
+  EXPECT_EQ(seen.lines, (std::vector<std::string>{"1 one\ntwo ONE\nTWO", "2  !expected text, found none",
+                                                  "3  !expected at most 9 bytes, found 13"}));
+  EXPECT_EQ(seen.flushes, 2);
 }
 
 TEST(Lines, NoLinesGiveNoChunk) {

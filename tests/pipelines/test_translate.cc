@@ -77,7 +77,7 @@ class TranslateTest : public ::testing::Test {
     std::vector<Translation> found;
     const Translator translator(model_);
     counts = for_each_line(
-        in, stream,
+        LineReader(in, stream),
         [&](std::span<const std::string> texts, std::span<const int64_t> /*lines*/) {
           return translator(texts, options());
         },

@@ -23,9 +23,9 @@ struct ClassifyArguments {
 
 // `run` classifies a chunk of lines.
 template <class Run>
-void classify_lines(const ClassifyArguments& arguments, const Run& run) {
+void classify_lines(const ClassifyArguments& arguments, Inputs inputs, const Run& run) {
   print_results(
-      arguments.lines, [&](std::span<const std::string> lines, auto) { return run(lines); },
+      arguments.lines, inputs, [&](std::span<const std::string> lines, auto) { return run(lines); },
       [&](const pipelines::Classified& found, const pipelines::Line& /*line*/) {
         std::ostringstream text;
         text << std::fixed << std::setprecision(6);
@@ -41,15 +41,16 @@ void classify_lines(const ClassifyArguments& arguments, const Run& run) {
 }
 
 void classify(const ClassifyArguments& arguments) {
-  const auto& [model, load, json, chunk_lines] = arguments.lines;
+  const std::string& model = arguments.lines.model;
+  const models::LoadOptions& load = arguments.lines.load;
   if (models::folder_kind(model) == models::FolderKind::image) {
     if (arguments.options.pairs) throw UsageError("--pairs: only for text models");
     const pipelines::ImageClassifier classifier(model, image_options(arguments.images), load);
-    return classify_lines(arguments, [&](auto paths) { return classifier(paths); });
+    return classify_lines(arguments, Inputs::image_files, [&](auto paths) { return classifier(paths); });
   }
   require_no_images(arguments.images);
   const pipelines::TextClassifier classifier(model, load);
-  classify_lines(arguments, [&](auto texts) { return classifier(texts, arguments.options); });
+  classify_lines(arguments, Inputs::texts, [&](auto texts) { return classifier(texts, arguments.options); });
 }
 
 }  // namespace
@@ -57,11 +58,12 @@ void classify(const ClassifyArguments& arguments) {
 void add_classify(Command& app) {
   Command* command = add_command(
       app, "classify",
-      "Classify each line of stdin. Prints the most likely label and its probability, separated by a\n"
-      "tab; with --json all labels. The model is a sequence classifier (bert, roberta, distilbert), or\n"
-      "an image classifier (vit, deit), whose input lines are paths of PNG and JPEG files.",
-      "echo 'What a film!' | qkv classify distilbert-sst2\n  ls *.jpg | qkv classify vit-base-patch16-224 "
-      "--top 3");
+      "Classify texts, or each line of stdin. Prints the most likely label and its probability, separated\n"
+      "by a tab; with --json all labels. The model is a sequence classifier (bert, roberta, distilbert), or\n"
+      "an image classifier (vit, deit): its inputs are names of PNG and JPEG files, and each result follows\n"
+      "the name and a tab.",
+      "qkv classify distilbert-sst2 'What a film!'\n  qkv classify vit-base-patch16-224 *.jpg --top 3\n"
+      "  qkv classify distilbert-sst2 < reviews.txt");
   const auto arguments = std::make_shared<ClassifyArguments>();
   add_line_options(*command, arguments->lines);
   add_image_options(*command, arguments->images);

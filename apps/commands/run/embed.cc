@@ -47,25 +47,26 @@ std::string vector_text(const pipelines::Embedded& vector, const pipelines::Line
 
 // `run` embeds a chunk of lines.
 template <class Run>
-void embed_lines(const EmbedArguments& arguments, const Run& run) {
+void embed_lines(const EmbedArguments& arguments, Inputs inputs, const Run& run) {
   print_results(
-      arguments.lines, [&](std::span<const std::string> lines, auto) { return run(lines); }, vector_text,
-      [](const pipelines::Embedded& vector) { return to_json(vector); });
+      arguments.lines, inputs, [&](std::span<const std::string> lines, auto) { return run(lines); },
+      vector_text, [](const pipelines::Embedded& vector) { return to_json(vector); });
 }
 
 void embed(const EmbedArguments& arguments) {
-  const auto& [model, load, json, chunk_lines] = arguments.lines;
+  const std::string& model = arguments.lines.model;
+  const models::LoadOptions& load = arguments.lines.load;
   if (models::folder_kind(model) == models::FolderKind::image) {
     if (arguments.max_length) throw UsageError("--max-length: only for text models");
     if (arguments.prompt) throw UsageError("--prompt: only for text models");
     const pipelines::ImageEmbedder embedder(model, image_options(arguments.images), load);
     const pipelines::EmbedOptions options = vector_options(arguments, {});
-    return embed_lines(arguments, [&](auto paths) { return embedder(paths, options); });
+    return embed_lines(arguments, Inputs::image_files, [&](auto paths) { return embedder(paths, options); });
   }
   require_no_images(arguments.images);
   const pipelines::TextEmbedder embedder(model, load);
   const pipelines::TextEmbedOptions options = text_options(arguments, embedder.default_options());
-  embed_lines(arguments, [&](auto texts) { return embedder(texts, options); });
+  embed_lines(arguments, Inputs::texts, [&](auto texts) { return embedder(texts, options); });
 }
 
 }  // namespace
@@ -73,13 +74,14 @@ void embed(const EmbedArguments& arguments) {
 void add_embed(Command& app) {
   Command* command = add_command(
       app, "embed",
-      "Compute a vector for each line of stdin. Prints its numbers, separated by spaces. The model is a\n"
-      "text encoder (bert, roberta, distilbert, t5) or an image encoder (vit, deit), whose input lines\n"
-      "are paths of PNG and JPEG files. A sentence-transformers folder (modules.json) sets the\n"
+      "Compute a vector for texts, or for each line of stdin. Prints its numbers, separated by spaces. The\n"
+      "model is a text encoder (bert, roberta, distilbert, t5) or an image encoder (vit, deit): its inputs\n"
+      "are names of PNG and JPEG files, and each vector follows the name and a tab. A sentence-transformers "
+      "folder (modules.json) sets the\n"
       "defaults of pooling, normalisation, length and prompt.",
       "qkv embed all-MiniLM-L6-v2 < sentences.txt\n"
       "  qkv embed bert-base-uncased --pool mean --normalize < sentences.txt\n"
-      "  ls *.jpg | qkv embed vit-base-patch16-224-in21k --pool cls");
+      "  qkv embed vit-base-patch16-224-in21k *.jpg --pool cls");
   const auto arguments = std::make_shared<EmbedArguments>();
   add_line_options(*command, arguments->lines);
   add_image_options(*command, arguments->images);

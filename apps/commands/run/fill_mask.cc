@@ -31,7 +31,7 @@ std::string filled_text(const pipelines::FilledText& filled, const pipelines::Li
 void fill_mask(const FillMaskArguments& arguments) {
   const pipelines::MaskFiller filler(arguments.lines.model, arguments.lines.load);
   print_results(
-      arguments.lines,
+      arguments.lines, Inputs::texts,
       [&](std::span<const std::string> texts, auto) { return filler(texts, arguments.options); }, filled_text,
       [](const pipelines::FilledText& filled) { return to_json(filled); });
 }
@@ -41,11 +41,12 @@ void fill_mask(const FillMaskArguments& arguments) {
 void add_fill_mask(Command& app) {
   Command* command = add_command(
       app, "fill-mask",
-      "Predict the masked words of each line of stdin. A mask is spelled as in the model's vocabulary,\n"
-      "[MASK] or <mask>. Prints one line per prediction: the line's number, the mask's number, the\n"
+      "Predict the masked words of texts, or of each line of stdin. A mask is spelled as in the model's\n"
+      "vocabulary, [MASK] or <mask>. Prints one line per prediction: the line's number, the mask's number, "
+      "the\n"
       "probability, the token, and the line with that token, separated by tabs. The model is one with\n"
       "a masked-language head (bert, roberta, distilbert).",
-      "echo 'Paris is the [MASK] of France.' | qkv fill-mask bert-base-uncased");
+      "qkv fill-mask bert-base-uncased 'Paris is the [MASK] of France.'");
   const auto arguments = std::make_shared<FillMaskArguments>();
   add_line_options(*command, arguments->lines);
   add_option(*command, "--top", arguments->options.count, "N", "Predictions per mask, most likely first")

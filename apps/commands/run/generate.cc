@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "apps/cli/messages.h"
 #include "apps/engine_options.h"
 #include "apps/line_results.h"
 #include "apps/sampling_options.h"
@@ -26,7 +25,6 @@ struct GenerateArguments {
   std::optional<int> beam, max_new_tokens, min_new_tokens, no_repeat_ngram;  // unset: the model's
   std::optional<double> length_penalty;
   std::optional<float> repetition_penalty;
-  std::optional<std::string> prompt;
 };
 
 pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator,
@@ -69,58 +67,49 @@ std::string generated_text(const pipelines::Generated& generated, const std::str
   return text;
 }
 
-// Reports, before the prompt is continued, that the model has fewer positions than requested tokens.
-void report_positions(const pipelines::TextGenerator& generator, const pipelines::Prompt& prompt,
-                      const pipelines::GenerateOptions& options, const std::string& where) {
-  const pipelines::GenerationRequest request = generator.prepare({.text = prompt.text}, options);
+// Reports, before a text is continued, that the model has fewer positions than requested tokens.
+void report_positions(const pipelines::TextGenerator& generator, const pipelines::GenerateOptions& options,
+                      const GenerateArguments& arguments, const std::string& text, int64_t line) {
+  const pipelines::GenerationRequest request = generator.prepare({.text = text}, options);
   if (request.done()) return;
   const int64_t tokens = request.decode.options.max_new_tokens;
   const int64_t wanted = options.max_new_tokens(request.generated.prompt_tokens);
   if (tokens + (options.search.forced_eos ? 1 : 0) >= wanted) return;
-  say(concat(where, ": at most ", tokens, " of ", wanted, " new tokens: the model has ",
-             generator.model().model->config().max_positions, " positions, and the prompt takes ",
-             request.generated.prompt_tokens));
-}
-
-// Streams the completion of one prompt.
-void continue_prompt(const pipelines::TextGenerator& generator, const GenerateArguments& arguments,
-                     const pipelines::GenerateOptions& options) {
-  pipelines::Prompt prompt{.text = *arguments.prompt, .key = 1};
-  const bool streams = !arguments.lines.json && options.search.nbest == 1 && options.search.beam == 1;
-  bool shown = false;  // whether output has begun; a prompt with an error has none
-  if (streams) {
-    prompt.on_text = [&](std::string_view text) {
-      if (!std::exchange(shown, true)) std::cout << prompt.text;
-      std::cout << text << std::flush;
-    };
-  }
-  report_positions(generator, prompt, options, "--prompt");
-  const pipelines::Generated generated =
-      generator(std::span(&prompt, 1), options, arguments.engine.engine, arguments.engine.step_model).front();
-  if (!generated.error.empty()) throw DataError(concat("--prompt: ", generated.error));
-  if (!shown)
-    std::cout << (arguments.lines.json ? to_json(generated) : generated_text(generated, prompt.text));
-  std::cout << '\n';
+  report_line(arguments.lines, line,
+              concat("at most ", tokens, " of ", wanted, " new tokens: the model has ",
+                     generator.model().model->config().max_positions, " positions, and the prompt takes ",
+                     request.generated.prompt_tokens));
 }
 
 void generate(const GenerateArguments& arguments) {
   const pipelines::TextGenerator generator(arguments.lines.model, arguments.lines.load);
   const pipelines::GenerateOptions options = options_of(generator, arguments);
-  if (arguments.prompt) return continue_prompt(generator, arguments, options);
+  const bool streams = arguments.lines.texts.size() == 1 && !arguments.lines.json &&
+                       options.search.nbest == 1 && options.search.beam == 1;
+  bool shown = false;  // whether a streamed completion has begun; a prompt with an error has none
   print_results(
-      arguments.lines,
+      arguments.lines, Inputs::texts,
       [&](std::span<const std::string> texts, std::span<const int64_t> lines) {
         std::vector<pipelines::Prompt> prompts;
         for (size_t i = 0; i < texts.size(); ++i) {
           prompts.push_back({.text = texts[i], .key = static_cast<uint64_t>(lines[i])});
-          report_positions(generator, prompts.back(), options, concat("line ", lines[i]));
+          report_positions(generator, options, arguments, texts[i], lines[i]);
+        }
+        if (streams) {
+          prompts.front().on_text = [&](std::string_view text) {
+            if (!std::exchange(shown, true)) std::cout << texts.front();
+            std::cout << text << std::flush;
+          };
         }
         return generator(prompts, options, arguments.engine.engine, arguments.engine.step_model);
       },
-      [](const pipelines::Generated& generated, const pipelines::Line& line) {
-        return generated_text(generated, line.text);
+      [&](const pipelines::Generated& generated, const pipelines::Line& line) {
+        return shown ? "" : generated_text(generated, line.text);
       },
-      [](const pipelines::Generated& generated) { return to_json(generated); });
+      [](const pipelines::Generated& generated) { return to_json(generated); },
+      [&](const pipelines::Generated& generated, const pipelines::Line& line) {
+        report_positions(generated, arguments, line.number);
+      });
 }
 
 }  // namespace
@@ -128,13 +117,14 @@ void generate(const GenerateArguments& arguments) {
 void add_generate(Command& app) {
   Command* command = add_command(
       app, "generate",
-      "Continue a prompt, or each line of stdin, with a language model (gpt2, llama, mistral): by\n"
-      "greedy search (default), beam search or sampling. The completion of a single prompt is streamed.",
-      "qkv generate gpt2 --prompt 'Once upon a time' --sample --top-p 0.9 --max-new-tokens 100");
+      "Continue texts, or each line of stdin, with a language model (gpt2, llama, mistral): by greedy\n"
+      "search (default), beam search or sampling. The completion of a single text is streamed.",
+      "qkv generate gpt2 'Once upon a time' --top-p 0.9 --max-new-tokens 100");
   const auto arguments = std::make_shared<GenerateArguments>();
-  add_line_options(*command, arguments->lines);
-  add_option(*command, "--prompt", arguments->prompt, "TEXT",
-             "Text to continue (default: each line of stdin)");
+  Option* texts = add_line_options(*command, arguments->lines);
+  add_option(*command, "--prompt", arguments->lines.texts, "TEXT",
+             "Another way to give a text; may be given several times (default: none)")
+      ->excludes(texts);
   add_option(*command, "--max-new-tokens", arguments->max_new_tokens, "TOKENS",
              "Maximum length of a completion, its end token not counted (default: the model's, or 128)")
       ->check(at_least(1));

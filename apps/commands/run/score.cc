@@ -22,8 +22,8 @@ std::string score_text(const pipelines::ScoredText& scored, const pipelines::Lin
 template <class Run>
 void score_lines(const LineArguments& arguments, const Run& run) {
   print_results(
-      arguments, [&](std::span<const std::string> lines, auto) { return run(lines); }, score_text,
-      [](const pipelines::ScoredText& scored) { return to_json(scored); });
+      arguments, Inputs::texts, [&](std::span<const std::string> lines, auto) { return run(lines); },
+      score_text, [](const pipelines::ScoredText& scored) { return to_json(scored); });
 }
 
 void score(const LineArguments& arguments) {
@@ -44,12 +44,13 @@ void score(const LineArguments& arguments) {
 void add_score(Command& app) {
   Command* command = add_command(
       app, "score",
-      "Score each line of stdin: with a language model (gpt2, llama, mistral) a text, with an\n"
+      "Score texts, or each line of stdin: with a language model (gpt2, llama, mistral) a text, with an\n"
       "encoder-decoder (marian, t5, qkv) a source and its translation, separated by a tab. Prints the\n"
       "log-probability (natural logarithm; of a text given its first token, of a translation with its\n"
       "</s>), the perplexity (nan if there are no tokens to score), and the line, separated by tabs;\n"
       "with --json also the log-probability of each token.",
-      "qkv score gpt2 < sentences.txt\n  paste test.en test.de | qkv score model");
+      "qkv score gpt2 'A man sleeps.'\n  qkv score gpt2 < sentences.txt\n  paste test.en test.de | qkv score "
+      "model");
   const auto arguments = std::make_shared<LineArguments>();
   add_line_options(*command, *arguments);
   command->callback([arguments] { score(*arguments); });

@@ -26,7 +26,7 @@ struct TagArguments : LineArguments {
 void tag(const TagArguments& arguments) {
   const pipelines::TokenTagger tagger(arguments.model, arguments.load);
   print_results(
-      arguments,
+      arguments, Inputs::texts,
       [&](std::span<const std::string> texts, auto) {
         std::vector<pipelines::TaggedText> tagged = tagger(texts);
         for (size_t i = 0; arguments.words && i < tagged.size(); ++i)
@@ -41,11 +41,12 @@ void tag(const TagArguments& arguments) {
 void add_tag(Command& app) {
   Command* command = add_command(
       app, "tag",
-      "Label each token or word of each line of stdin. Prints \"text/label text/label ...\"; with --json\n"
-      "also its first byte in the line, the byte after its last, and the probability of its label. The\n"
+      "Label each token or word of texts, or of each line of stdin. Prints \"text/label text/label ...\";\n"
+      "with --json also its first byte in the line, the byte after its last, and the probability of its "
+      "label. The\n"
       "model is a token classifier (bert, roberta, distilbert).",
-      "echo 'Wolfgang lives in Berlin.' | qkv tag bert-ner --json\n"
-      "  echo 'Wolfgang lives in Berlin .' | qkv tag bert-ner --words");
+      "qkv tag bert-ner 'Wolfgang lives in Berlin.'\n"
+      "  qkv tag bert-ner --words --json < sentences.txt");
   const auto arguments = std::make_shared<TagArguments>();
   add_line_options(*command, *arguments);
   command->add_flag("--words", arguments->words,

@@ -44,7 +44,12 @@ void print_text(int64_t line, const Translation& translation, int nbest,
     for (size_t i = 0; i < one.alignment.size(); ++i) std::cout << ' ' << one.alignment[i] << '-' << i;
     std::cout << '\n';
   };
-  if (translation.hypotheses.empty()) print({});
+  if (!translation.error.empty()) {
+    std::cout << (nbest > 1 ? concat(line, '\t') : "")
+              << failed_line(arguments.lines, line, translation.error) << '\n';
+  } else if (translation.hypotheses.empty()) {
+    print({});
+  }
   for (const TranslatedHypothesis& one : translation.hypotheses) print(one);
 }
 
@@ -66,10 +71,11 @@ pipelines::TranslateOptions options_of(const models::TranslationModel& model,
 
 void print(const pipelines::Line& line, const Translation& translation, int nbest,
            const TranslateArguments& arguments) {
-  if (!translation.error.empty()) report_line(line.number, translation.error);
+  if (!translation.error.empty()) report_line(arguments.lines, line.number, translation.error);
   if (translation.truncated) {
-    report_line(line.number, concat("only the first ", translation.source_pieces.size(), " of ",
-                                    translation.source_tokens, " source tokens were translated"));
+    report_line(arguments.lines, line.number,
+                concat("only the first ", translation.source_pieces.size(), " of ", translation.source_tokens,
+                       " source tokens were translated"));
   }
   if (arguments.lines.json) {
     std::cout << pipelines::with_line(line.number, to_json(translation, arguments.fields)) << '\n';
@@ -85,14 +91,13 @@ void translate(const TranslateArguments& arguments) {
   for (const std::string& folder : arguments.ensemble)
     models.push_back(pipelines::open_translation_model(folder, arguments.lines.load));
   const pipelines::Translator translator(models);
-  const pipelines::LineOptions stream = stdin_options(arguments.lines.chunk_lines);
   std::optional<TraceFile> trace;
   if (arguments.trace) trace.emplace(*arguments.trace, *model.tokenizer);
   std::optional<Profile> profile;
   reset_allocator_peak();
   if (arguments.profile) profile.emplace();
   const pipelines::LineCounts counts = pipelines::for_each_line(
-      std::cin, stream,
+      line_reader(arguments.lines),
       [&](std::span<const std::string> texts, std::span<const int64_t> lines) {
         std::vector<pipelines::Source> sources;
         for (size_t i = 0; i < texts.size(); ++i)
@@ -110,7 +115,7 @@ void translate(const TranslateArguments& arguments) {
     const ProfileReport report(*profile);
     std::cerr << (arguments.lines.json ? report.json().dump() + "\n" : report.text(Style::for_stderr()));
   }
-  end_lines(counts);
+  end_lines(arguments.lines, counts);
 }
 
 }  // namespace
@@ -118,11 +123,11 @@ void translate(const TranslateArguments& arguments) {
 void add_translate(Command& app) {
   Command* command = add_command(
       app, "translate",
-      "Translate text from stdin to stdout, line by line. The model is an encoder-decoder (marian, t5,\n"
+      "Translate texts, or stdin to stdout, line by line. The model is an encoder-decoder (marian, t5,\n"
       "and what 'qkv train translation' writes). An empty line gives an empty line. A line that is not\n"
-      "UTF-8 or too long gives an empty line and a message on stderr; the others are translated, and the\n"
-      "exit status is 1. Results depend neither on batches nor on threads.",
-      "qkv translate model < test.en > test.de");
+      "UTF-8 or too long gives \"error: line 3: ...\" in its place and a message on stderr; the others are\n"
+      "translated, and the exit status is 1. Results depend neither on batches nor on threads.",
+      "qkv translate model 'A man sleeps.'\n  qkv translate model < test.en > test.de");
   const auto arguments = std::make_shared<TranslateArguments>();
   add_line_options(*command, arguments->lines);
   add_decode_options(*command, arguments->decode);

@@ -14,6 +14,7 @@
 #include "qkv/base/reserved_memory.h"
 #include "qkv/text/steps/charsmap.h"
 #include "qkv/text/token_models/proto_fields.h"
+#include "qkv/text/token_models/sentencepiece_message.h"
 
 namespace qkv::text {
 namespace {
@@ -21,7 +22,8 @@ namespace {
 constexpr std::string_view kWordBoundary = "▁";  // U+2581, SentencePiece's symbol for a space
 
 void check(const sentencepiece::util::Status& status, const char* what) {
-  if (!status.ok()) throw Error(concat("SentencePiece cannot ", what, ": ", status.message()));
+  if (!status.ok())
+    throw Error(concat("SentencePiece cannot ", what, ": ", plain_sentencepiece_message(status.message())));
 }
 
 // Memory for encoding or decoding a text, with a margin: protobuf, which the library uses, crashes if an
@@ -187,12 +189,12 @@ class Joiner : public Decoder {
   bool marian_;
 };
 
-// The reason why the library cannot read a model; empty if it can.
-std::string load(sentencepiece::SentencePieceProcessor& library, const std::string& bytes) {
-  if (bytes.empty()) return "empty";
+// The reason why the library cannot read a model, which may be empty; nothing if it can.
+std::optional<std::string> load(sentencepiece::SentencePieceProcessor& library, const std::string& bytes) {
   try {
     const auto status = library.LoadFromSerializedProto(bytes);
-    return status.ok() ? "" : status.message();
+    if (status.ok()) return std::nullopt;
+    return plain_sentencepiece_message(status.message());
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {  // of its tries
@@ -216,9 +218,11 @@ SentencePieceModel::SentencePieceModel(std::string bytes, std::string name)
   auto processor = std::make_unique<Processor>();
   const std::optional<std::string> extended = with_byte_pieces(bytes_);
   if (extended) processor->added_pieces = kBytePieces;
-  if (const std::string reason = load(processor->library, extended ? *extended : bytes_); !reason.empty()) {
+  const std::optional<std::string> reason = load(processor->library, extended ? *extended : bytes_);
+  if (reason) {
     throw DataError(concat(name_, ": expected a SentencePiece model, found ", bytes_.size(),
-                           " bytes that are malformed or truncated (", reason, ")"));
+                           " bytes that are malformed or truncated",
+                           reason->empty() ? "" : concat(" (", *reason, ")")));
   }
   processor_ = std::move(processor);
 }

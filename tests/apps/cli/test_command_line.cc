@@ -6,13 +6,15 @@
 namespace qkv::testing {
 namespace {
 
-// The names under "Subcommands:".
+// The names under headings other than "Positionals:", which are no options.
 std::vector<std::string> commands_of_help(const std::string& help) {
   std::vector<std::string> names;
-  std::istringstream lines(help.substr(std::min(help.find("Subcommands:"), help.size())));
-  std::string line;
-  for (std::getline(lines, line); std::getline(lines, line) && line.starts_with("  ");) {
-    if (line[2] != ' ') names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  std::istringstream lines(help);
+  bool in_group = false;
+  for (std::string line; std::getline(lines, line) && !line.starts_with("Example");) {
+    if (!line.starts_with(' ')) in_group = line.ends_with(':') && line != "Positionals:";
+    if (in_group && line.starts_with("  ") && line[2] != ' ' && line[2] != '-')
+      names.push_back(line.substr(2, line.find(' ', 2) - 2));
   }
   return names;
 }
@@ -46,12 +48,15 @@ struct HelpEntry {
 std::vector<HelpEntry> option_entries(const std::string& help) {
   constexpr size_t kColumn = 30;
   std::vector<HelpEntry> entries;
-  std::istringstream lines(help.substr(0, help.find("Subcommands:")));
-  bool in_group = false;
+  std::istringstream lines(help);
+  bool in_group = false, arguments = false;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("Example")) break;
     if (!line.starts_with(' ')) {
       in_group = line.ends_with(':');
+      arguments = line == "Positionals:";
+    } else if (in_group && line[2] != ' ' && line[2] != '-' && !arguments) {
+      in_group = false;  // of commands
     } else if (in_group && line[2] != ' ') {
       const bool both = line.size() > kColumn && line[kColumn - 1] == ' ';
       std::string words = line.substr(2, both ? kColumn - 2 : line.npos);
@@ -124,6 +129,25 @@ TEST_F(CommandLine, ReadmeListsTheCommandsOfTheHelp) {
 TEST_F(CommandLine, PrintsItsVersion) {
   const std::string version = output("--version");
   EXPECT_TRUE(version.starts_with("qkv 0.")) << version;
+  EXPECT_EQ(output("version"), version);
+}
+
+TEST_F(CommandLine, HelpOfACommandIsThatOfItsOption) {
+  for (const std::string command : {"", "translate", "train", "train lm", "help"})
+    EXPECT_EQ(output("help " + command), help(command)) << command;
+  expect_refused("help tranlate", 2, {"found 'tranlate'; did you mean 'translate'?"});
+  expect_refused("help train translate", 2, {"found 'translate'; did you mean 'translation'?"});
+}
+
+TEST_F(CommandLine, HelpGroupsTheCommands) {
+  const std::string all = output("help");
+  size_t at = 0;
+  for (const char* part :
+       {"\nTrain and evaluate models:\n  demo ", "\nRun models:\n  translate ",
+        "\nLook inside:\n  attention ", "\nConvert models and texts:\n  quantize ", "\nHelp:\n  help "}) {
+    at = all.find(part, at);
+    ASSERT_NE(at, std::string::npos) << part << all;
+  }
 }
 
 TEST_F(CommandLine, RefusesUnknownWords) {
@@ -192,6 +216,47 @@ TEST_F(CommandLine, SuggestsTheLikelyWord) {
          "--schedule: expected one of paper, inverse_sqrt, cosine, linear, constant, found 'cosin'; did you "
          "mean "
          "'cosine'?");
+  // Names of transformers, llama.cpp, CTranslate2, Marian and fairseq.
+  for (const auto& [theirs, own] : {std::pair{"--num-beams", "'--beam'"},
+                                    {"--beam_size", "'--beam'"},
+                                    {"-b", "'--beam'"},
+                                    {"--num_return_sequences", "'--nbest'"},
+                                    {"--max-length", "'--max-new-tokens'"},
+                                    {"--max_new_tokens", "'--max-new-tokens'"},
+                                    {"--n-predict", "'--max-new-tokens'"},
+                                    {"-n", "'--max-new-tokens'"},
+                                    {"--max_decoding_length", "'--max-new-tokens'"},
+                                    {"--top_p", "'--top-p'"},
+                                    {"--temp", "'--temperature'"},
+                                    {"--sampling_topk", "'--top-k'"},
+                                    {"--do_sample", "'--sample'"},
+                                    {"--lenpen", "'--length-penalty'"},
+                                    {"-t", "'--threads'"},
+                                    {"--model", "the argument 'model'"},
+                                    {"--prompt", "the argument 'text'"},
+                                    {"--input", "'< FILE'"},
+                                    {"-o", "'> FILE'"}}) {
+    expect(concat("translate model ", theirs, " 3"),
+           concat("expected an option of qkv translate, found ", theirs, "; did you mean ", own, "?"));
+  }
+  for (const auto& [theirs, own] : {std::pair{"--num_train_epochs", "--max-epochs"},
+                                    {"--max-update", "--max-steps"},
+                                    {"--lr", "--learning-rate"},
+                                    {"--warmup_ratio", "--warmup-steps"},
+                                    {"--lr-scheduler", "--schedule"},
+                                    {"--output_dir", "--out"},
+                                    {"--gradient_accumulation_steps", "--accumulate"},
+                                    {"--early-stopping", "--patience"}}) {
+    expect(
+        concat("train translation ", theirs, " 3"),
+        concat("expected an option of qkv train translation, found ", theirs, "; did you mean '", own, "'?"));
+  }
+  expect("train translate",
+         "expected a command of qkv train, found 'translate'; did you mean 'translation'?");
+  expect("train ner", "expected a command of qkv train, found 'ner'; did you mean 'tag'?");
+  expect("finetune lm", "expected a command of qkv, found 'finetune'; did you mean 'train'?");
+  expect_refused("train lm --train @/none --out @/out --set num_hidden_layers=3", 2,
+                 {"found \"num_hidden_layers\"; did you mean 'model.layers'?"});
   expect("completion basch", "shell: expected one of bash, zsh, fish, found 'basch'; did you mean 'bash'?");
 }
 
@@ -209,16 +274,19 @@ TEST_F(CommandLine, NamesMissingExtraAndBadArguments) {
     EXPECT_EQ(count_lines_of(outcome.err), 1u) << "a single hint: " << outcome.err;
   }
   expect("evaluate translation model --src a", "expected --ref FILE, found none", "qkv evaluate translation");
-  expect("translate model more", "expected no further argument, found 'more'", "qkv translate");
+  expect("inspect model more", "expected no further argument, found 'more'", "qkv inspect");
   expect("translate model --beam", "--beam: expected N after it, found none", "qkv translate");
   expect("translate model --beam 2 --beam 3", "--beam: expected once, found 2 times", "qkv translate");
+  expect("translate model --cache-bytes 99999999999999999999",
+         "--cache-bytes: expected a whole number, found '99999999999999999999'", "qkv translate");
+  expect_refused("translate %marian a --beam 1000000000", 2,
+                 {"--beam: expected 1 to 1024, found 1000000000\n"});
   expect("translate model --beam two", "--beam: expected a whole number, found 'two'", "qkv translate");
   expect("translate model --sample --seed -1", "--seed: expected a whole number, 0 or more, found '-1'",
          "qkv translate");
   expect("demo --seed -1", "--seed: expected a whole number, 0 or more, found '-1'", "qkv demo");
   expect("translate model --length-penalty x", "--length-penalty: expected a number, found 'x'",
          "qkv translate");
-  expect("translate model --top-k 3", "--top-k: expected --sample beside it, found none", "qkv translate");
   expect("tokenize model --ids --json", "--ids: expected no --json beside it, found both", "qkv tokenize");
   expect("fill-mask model --top 0", "--top: expected at least 1, found 0", "qkv fill-mask");
   expect("bleu a b --width 16", "--width: expected 0 to 15, found 16", "qkv bleu");

@@ -98,24 +98,32 @@ TEST(Completion, ZshTakesTheScript) {
   EXPECT_TRUE(outcome.out.ends_with("_qkv\n")) << outcome.out;
 }
 
-TEST(ManPage, HasEveryCommandAndOption) {
-  const Outcome page = run_qkv({"man"});
-  ASSERT_EQ(page.status, 0) << page.err;
-  EXPECT_TRUE(page.out.starts_with(".TH QKV 1 ")) << page.out.substr(0, 40);
-  for (const char* part :
-       {".SS \"qkv translate\"", ".SS \"qkv train translation\"", "\\fB\\-\\-beam\\fR \\fIN\\fR",
-        "\\fB\\-\\-dtype\\fR \\fIf32|bf16|int8\\fR", "(default: 1024)"})
-    EXPECT_NE(page.out.find(part), std::string::npos) << part;
+class ManPage : public CommandTest {};
+
+TEST_F(ManPage, OfACommandHasItsOptions) {
+  const std::string page = output("man");
+  EXPECT_TRUE(page.starts_with(".TH QKV 1 ")) << page.substr(0, 40);
+  expect_parts(page, {"qkv \\- Train, run and look into Transformers\n", ".SS \"Run models\"",
+                      "\\fBqkv\\-fill\\-mask\\fR(1)\n", ".SH EXIT STATUS"});
+  EXPECT_EQ(page.find("\\-\\-beam"), std::string::npos) << "an option of a command";
+  expect_parts(output("man translate"), {".TH QKV\\-TRANSLATE 1 ", "\n\\fImodel\\fR\n[\\fItext ...\\fR]\n",
+                                         "\\fB\\-\\-beam\\fR \\fIN\\fR",
+                                         "\\fB\\-\\-dtype\\fR \\fIf32|bf16|int8\\fR", "(default: 1024)"});
+  expect_parts(output("man train"), {".SH COMMANDS", "\\fBqkv\\-train\\-lm\\fR(1)\n"});
+  expect_parts(output("man train lm"), {".TH QKV\\-TRAIN\\-LM 1 ", "\\fB\\-\\-context\\fR"});
+  expect_refused("man predict", 2, {"man: expected a command, found 'qkv predict'"});
 }
 
-TEST(ManPage, IsReadByGroffWithoutAWarning) {
+TEST_F(ManPage, OfEachCommandIsReadByGroffWithoutAWarning) {
   if (!is_there("groff")) GTEST_SKIP() << "needs groff";
-  const Outcome page = run_shell("groff -man -Tutf8 -ww -P-cbou", run_qkv({"man"}).out);
-  EXPECT_EQ(page.status, 0);
-  EXPECT_EQ(page.err, "");
-  EXPECT_NE(page.out.find("EXIT STATUS"), std::string::npos);
-  EXPECT_NE(page.out.find("'Once upon a time'"), std::string::npos) << "quotes that can be copied";
-  EXPECT_NE(page.out.find("--max-new-tokens"), std::string::npos) << "dashes that can be copied";
+  EXPECT_EQ(output("man --out @/man1"), "");
+  const Outcome pages = run_shell(
+      "sh",
+      concat("cd ", quoted(path("man1")), " && for page in *; do groff -man -Tutf8 -ww -P-cbou $page; done"));
+  EXPECT_EQ(pages.status, 0);
+  EXPECT_EQ(pages.err, "");
+  expect_parts(pages.out, {"EXIT STATUS", "'Once upon a time'", "--max-new-tokens"});  // copied as they are
+  EXPECT_TRUE(fs::exists(path("man1/qkv-train-pretrain-bert.1")));
 }
 
 }  // namespace
