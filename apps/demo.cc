@@ -60,7 +60,7 @@ train::TranslationJob demo_job(const std::filesystem::path& folder) {
   job.task.batch_tokens = 1024;
   job.task.label_smoothing = 0;
   job.options.optimizer.average_decay = 0.98f;
-  job.options.schedule = {.kind = train::ScheduleKind::cosine, .warmup_steps = 50, .learning_rate = 3e-3f};
+  job.options.schedule = {.kind = train::ScheduleKind::cosine, .warmup_steps = 100, .learning_rate = 2e-3f};
   job.options.max_steps = 500;
   job.options.validate_every = 50;
   job.task.bleu_every = 0;  // a line is one long word
@@ -99,23 +99,6 @@ void mark_folder(const train::TranslationJob& job, double seconds) {
 }
 
 double training_seconds(const std::filesystem::path& folder) { return read_mark(folder).training_seconds; }
-
-std::vector<int> demo_lines(const std::vector<int>& train) {
-  std::vector<int> lines;
-  for (const int number : train) {
-    if (number >= kSmallest) lines.insert(lines.end(), number < kRareBelow ? kCopiesOfRare : 1, number);
-  }
-  return lines;
-}
-
-NumberTexts texts_of(std::span<const int> numbers) {
-  NumberTexts texts;
-  for (const int number : numbers) {
-    texts.english.push_back(english_number(number));
-    texts.german.push_back(german_number(number));
-  }
-  return texts;
-}
 
 std::vector<std::string> translate_all(const pipelines::Translator& translator,
                                        const std::vector<std::string>& sources,

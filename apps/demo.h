@@ -16,14 +16,6 @@ namespace qkv::apps {
 train::TranslationJob demo_job(const std::filesystem::path& folder);
 NumberSplitOptions demo_numbers(uint64_t seed);
 
-// The smallest number: "zero" has nothing in common with the others, and one example is not enough.
-inline constexpr int kSmallest = 1;
-
-// Training lines: each number once, but those below kRareBelow, which are few and have words of their own
-// ("ten", "zwölf"), kCopiesOfRare times.
-inline constexpr int kRareBelow = 100, kCopiesOfRare = 20;
-std::vector<int> demo_lines(const std::vector<int>& train);
-
 // The state of an output folder.
 enum class DemoFolder {
   fresh,       // missing or empty
@@ -40,11 +32,6 @@ void mark_folder(const train::TranslationJob& job, double seconds);
 
 // The training time passed to mark_folder(). Throws IoError or DataError.
 double training_seconds(const std::filesystem::path& folder);
-
-struct NumberTexts {
-  std::vector<std::string> english, german;
-};
-NumberTexts texts_of(std::span<const int> numbers);
 
 // The best translation of each text; empty if there is none.
 std::vector<std::string> translate_all(const pipelines::Translator& translator,

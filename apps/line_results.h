@@ -49,12 +49,12 @@ void flush_stdout();
 void end_lines(const LineArguments& arguments, const pipelines::LineCounts& counts);
 
 // Runs a pipeline over the texts: run(texts, line numbers) returns a result with an `error` for each;
-// text(result, line) is its plain output, json(result) its JSON object, and after(result, line) is called
-// when it is printed. Of images, the file's name precedes the result, or is the JSON object's "file". A
-// failed line gives a message on stderr and failed_line(), or {"line", "error"}; the exit status is then 1.
-template <class Run, class Text, class Json, class After>
+// text(result, line) is its plain output, json(result) its JSON object. Of images, the file's name precedes
+// the result, or is the JSON object's "file". A failed line gives a message on stderr and failed_line(), or
+// {"line", "error"}; the exit status is then 1.
+template <class Run, class Text, class Json>
 void print_results(const LineArguments& arguments, Inputs inputs, const Run& run, const Text& text,
-                   const Json& json, const After& after) {
+                   const Json& json) {
   end_lines(arguments, pipelines::for_each_line(
                            line_reader(arguments, inputs), run,
                            [&](const pipelines::Line& line, const auto& result) {
@@ -69,15 +69,8 @@ void print_results(const LineArguments& arguments, Inputs inputs, const Run& run
                                                     : text(result, line));
                              }
                              std::cout << '\n';
-                             after(result, line);
                            },
                            flush_stdout));
-}
-
-template <class Run, class Text, class Json>
-void print_results(const LineArguments& arguments, Inputs inputs, const Run& run, const Text& text,
-                   const Json& json) {
-  print_results(arguments, inputs, run, text, json, [](const auto& /*result*/, const auto& /*line*/) {});
 }
 
 }  // namespace qkv::apps

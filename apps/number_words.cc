@@ -122,15 +122,33 @@ NumberSplit split_numbers(const NumberSplitOptions& options) {
   return split;
 }
 
+std::vector<int> demo_lines(const std::vector<int>& train) {
+  std::vector<int> lines;
+  for (const int number : train) {
+    if (number >= kSmallest) lines.insert(lines.end(), number < kRareBelow ? kCopiesOfRare : 1, number);
+  }
+  return lines;
+}
+
+NumberTexts texts_of(std::span<const int> numbers) {
+  NumberTexts texts;
+  for (const int number : numbers) {
+    texts.english.push_back(english_number(number));
+    texts.german.push_back(german_number(number));
+  }
+  return texts;
+}
+
 void write_number_corpus(std::span<const int> numbers, const std::filesystem::path& english,
                          const std::filesystem::path& german) {
-  std::string source, target;
-  for (const int number : numbers) {
-    source += english_number(number) + "\n";
-    target += german_number(number) + "\n";
-  }
-  write_file_atomically(english, source);
-  write_file_atomically(german, target);
+  const NumberTexts texts = texts_of(numbers);
+  const auto write = [](const std::filesystem::path& path, const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    write_file_atomically(path, text);
+  };
+  write(english, texts.english);
+  write(german, texts.german);
 }
 
 }  // namespace qkv::apps

@@ -34,6 +34,20 @@ struct NumberSplit {
 // Throws UsageError unless the range is valid and leaves numbers to train on.
 NumberSplit split_numbers(const NumberSplitOptions& options);
 
+// The smallest number that the demo trains: "zero" has nothing in common with the others, and one example is
+// not enough.
+inline constexpr int kSmallest = 1;
+
+// The demo's training lines: each number once, but those below kRareBelow, which are few and have words of
+// their own ("ten", "zwölf"), kCopiesOfRare times.
+inline constexpr int kRareBelow = 100, kCopiesOfRare = 20;
+std::vector<int> demo_lines(const std::vector<int>& train);
+
+struct NumberTexts {
+  std::vector<std::string> english, german;
+};
+NumberTexts texts_of(std::span<const int> numbers);
+
 // Writes a parallel corpus of the numbers' words, one number per line. Throws IoError.
 void write_number_corpus(std::span<const int> numbers, const std::filesystem::path& english,
                          const std::filesystem::path& german);

@@ -35,6 +35,7 @@
 #include "qkv/metrics/chrf.h"
 #include "qkv/metrics/classification.h"
 #include "qkv/metrics/exact_match.h"
+#include "qkv/metrics/information.h"
 #include "qkv/metrics/perplexity.h"
 #include "qkv/metrics/tokenize_13a.h"
 #include "qkv/metrics/unicode.h"

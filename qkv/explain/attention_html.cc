@@ -44,11 +44,18 @@ std::string page_data(const AttentionReport& report) {
                {"target", report.target_tokens},
                {"inputs", report.keys(Part::decoder)},
                {"special", report.source_special},
+               {"target_special", report.target_special},
                {"second", report.second_text ? Json(*report.second_text) : Json(nullptr)},
                {"alignment", report.alignment},
                {"tile", report.tile},
                {"tokens", report.tiled_tokens},
+               {"opens", Json::object()},
                {"palette", Json::object()}};
+  for (const AttentionLayer& layer : report.layers) {
+    if (head["opens"].contains(name_of(layer.part))) continue;
+    const HeadPlace place = most_informative_head(report, layer.part);
+    head["opens"][name_of(layer.part)] = {place.layer, place.head};
+  }
   for (const Part part : {Part::encoder, Part::decoder, Part::cross}) {
     const Palette palette = palette_of(part);
     head["palette"][name_of(part)] = {{"light", ramp_json(palette.light)}, {"dark", ramp_json(palette.dark)}};
@@ -59,9 +66,8 @@ std::string page_data(const AttentionReport& report) {
   for (const AttentionLayer& layer : report.layers) {
     if (text.back() == '}') text += ',';
     text += concat("\n{\"part\":\"", name_of(layer.part), "\",\"layer\":", layer.index,
-                   ",\"heads\":", packed_weights(layer.weights));
-    if (!layer.statistics.empty()) text += concat(",\"statistics\":", to_json(layer.statistics));
-    text += '}';
+                   ",\"heads\":", packed_weights(layer.weights),
+                   ",\"statistics\":", to_json(head_statistics(report, layer)), "}");
   }
   return text + "]}";
 }

@@ -16,6 +16,7 @@ std::string to_json(const AttentionReport& report) {
                {"target_inputs", report.keys(Part::decoder)}};
   if (report.tile > 1) head.update({{"tile", report.tile}, {"tokens", report.tiled_tokens}});
   if (!report.source_special.empty()) head["source_special"] = report.source_special;
+  if (!report.target_special.empty()) head["target_special"] = report.target_special;
   if (report.second_text) head["second_text"] = *report.second_text;
   if (!report.alignment.empty()) head["alignment"] = report.alignment;
   std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace);

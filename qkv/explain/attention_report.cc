@@ -29,6 +29,7 @@ void AttentionReport::validate() const {
     }
   };
   require_marks("source_special", source_special.size(), source_tokens.size());
+  require_marks("target_special", target_special.size(), target_tokens.size());
   require_marks("alignment", alignment.size(), target_tokens.size());
   const auto require_position = [this](const char* what, int64_t position) {
     if (position < 0 || position >= std::ssize(source_tokens)) {

@@ -12,7 +12,7 @@
 
 namespace qkv::explain {
 
-enum class Part {
+enum class Part : uint8_t {
   encoder,  // source tokens attend to source tokens
   decoder,  // target tokens attend to the tokens read so far
   cross,    // target tokens attend to source tokens
@@ -40,12 +40,12 @@ struct AttentionReport {
   // The token read at each position: keys of decoder layers; empty: target_tokens.
   std::vector<std::string> target_inputs;
   std::vector<AttentionLayer> layers;
-  // 1: a source token that the tokenizer added, such as [CLS]; empty: unknown.
-  std::vector<uint8_t> source_special = {};
+  // 1: a token that the tokenizer added, such as [CLS] or </s>; empty: unknown.
+  std::vector<uint8_t> source_special = {}, target_special = {};
   // The first source token of the second text, if the source is a pair of texts. Drawings have a line there.
   std::optional<int64_t> second_text = {};
-  // The source token that each target token is aligned to; empty: unknown. Drawings of cross attention have a
-  // mark there.
+  // The source token that each target token is aligned to; empty: unknown. Drawings of cross attention frame
+  // it, unless one of the two tokens is special or the head has next to no weight there.
   std::vector<int32_t> alignment = {};
   // Above 1: queries and keys are tiles of this many tokens (explain/tiles.h), of tiled_tokens in total.
   int64_t tile = 1, tiled_tokens = 0;
@@ -63,15 +63,16 @@ struct AttentionReport {
 
 // {"title", "model", "tile", "tokens" (both of tiles only), "source_tokens", "target_tokens",
 // "target_inputs",
-//  "source_special": [1, 0, ...], "second_text": 5, "alignment": [0, 2, ...],
+//  "source_special": [1, 0, ...], "target_special": [0, ...], "second_text": 5, "alignment": [0, 2, ...],
 //  "layers": [{"part": "cross", "layer": 0, "heads": [head][query][key],
-//              "statistics": [{"entropy", "largest", "first", "distance", "special", "across"}]}]}
+//              "statistics": [{"entropy", "largest", "first", "information", "distance", "special",
+//              "across"}]}]}
 // Weights are written losslessly. What is unknown is missing. Statistics: explain/head_statistics.h.
 std::string to_json(const AttentionReport& report);
 
 // A self-contained page without network access: heat maps and line views of every head and layer, an overview
-// of all heads, and weights to 4 digits on hover. It has a light and a dark theme, supports the keyboard, and
-// saves the view as a PNG.
+// of all heads, and weights to 4 digits on hover. It opens at most_informative_head() of the last part, and
+// has a light and a dark theme, supports the keyboard, and saves the view as a PNG.
 std::string to_html(const AttentionReport& report);
 
 // The part of a report to draw: everything, or one part, layer or head.
@@ -82,7 +83,8 @@ struct SvgOptions {
 };
 
 // A drawing for papers and slides: for each part, layers in rows and heads in columns. A drawing of a single
-// head shows the weights as numbers too. Throws UsageError if the options select nothing.
+// head shows the weights as numbers too. Colours of each map span 0 to its largest weight. Throws UsageError
+// if the options select nothing.
 std::string to_svg(const AttentionReport& report, const SvgOptions& options = {});
 
 // Writes the report atomically, in the format of the file's extension: .html, .json or .svg. Throws

@@ -32,7 +32,20 @@ struct Panel {
   int64_t stride = 0;
   Part part = Part::encoder;
   double x = 0, y = 0, cell = 0;
+  float top = 1;  // the weight of the darkest colour
+
+  float weight(int64_t query, int64_t key) const { return weights[query * stride + key]; }
 };
+
+// The largest weight. The first token of a decoder can attend to one key only, with weight 1: it does not
+// count.
+float largest_weight(const Panel& panel, int64_t queries, int64_t keys) {
+  float top = 0;
+  for (int64_t i = panel.part == Part::decoder && queries > 1 ? 1 : 0; i < queries; ++i) {
+    for (int64_t j = 0; j < keys; ++j) top = std::max(top, panel.weight(i, j));
+  }
+  return top > 0 ? top : 1;
+}
 
 // Cells of equal shade form one path, which keeps a map of 100 x 100 small.
 std::string draw_cells(const Panel& panel, int64_t queries, int64_t keys) {
@@ -41,8 +54,8 @@ std::string draw_cells(const Panel& panel, int64_t queries, int64_t keys) {
   for (int64_t i = 0; i < queries; ++i) {
     for (int64_t j = 0; j < keys;) {
       const auto shade_at = [&](int64_t k) {
-        const double weight = panel.weights[i * panel.stride + k];
-        return static_cast<size_t>(std::clamp<long>(std::lround(weight * (kShades - 1)), 0, kShades - 1));
+        const float share = panel.weight(i, k) / panel.top;
+        return static_cast<size_t>(std::clamp<long>(std::lround(share * (kShades - 1)), 0, kShades - 1));
       };
       const size_t shade = shade_at(j);
       int64_t run = 1;
@@ -70,14 +83,14 @@ std::string draw_numbers(const Panel& panel, int64_t queries, int64_t keys) {
   std::string svg;
   for (int64_t i = 0; i < queries; ++i) {
     for (int64_t j = 0; j < keys; ++j) {
-      const double weight = panel.weights[i * panel.stride + j];
-      if (weight < 0.005) continue;
+      const float weight = panel.weight(i, j);
+      if (weight < 0.005f) continue;
       std::array<char, 16> text{};
       std::snprintf(text.data(), text.size(), "%.2f", weight);
       svg +=
           text_at(panel.x + (static_cast<double>(j) + 0.5) * panel.cell,
                   panel.y + (static_cast<double>(i) + 0.5) * panel.cell + panel.cell * 0.1, panel.cell * 0.28,
-                  weight > 0.5 ? "#ffffff" : kInk, " text-anchor=\"middle\"", text.data());
+                  weight > 0.5f * panel.top ? "#ffffff" : kInk, " text-anchor=\"middle\"", text.data());
     }
   }
   return svg;
@@ -96,7 +109,14 @@ std::string draw_marks(const Panel& panel, const AttentionReport& report, int64_
     line(panel.x, panel.y + at, concat("h", number(static_cast<double>(keys) * panel.cell)));
   }
   if (panel.part != Part::cross) return svg;
+  const auto special = [](const std::vector<uint8_t>& marks, size_t at) {
+    return !marks.empty() && marks[at] != 0;
+  };
   for (size_t i = 0; i < report.alignment.size(); ++i) {
+    const auto key = static_cast<size_t>(report.alignment[i]);
+    if (special(report.target_special, i) || special(report.source_special, key)) continue;
+    if (panel.weight(static_cast<int64_t>(i), report.alignment[i]) < 0.1f * panel.top)
+      continue;  // an empty cell
     svg += concat("<rect x=\"", number(panel.x + static_cast<double>(report.alignment[i]) * panel.cell),
                   "\" y=\"", number(panel.y + static_cast<double>(i) * panel.cell), "\" width=\"",
                   number(panel.cell), "\" height=\"", number(panel.cell), "\" fill=\"none\" stroke=\"", kInk,
@@ -119,10 +139,11 @@ void draw_part(const AttentionReport& report, Part part, const std::vector<const
   const int64_t heads = options.head ? 1 : layers.front()->weights.dim(0);
   const bool alone = heads == 1 && layers.size() == 1;
   const double most = static_cast<double>(std::max(queries, keys));
-  const double cell = alone ? std::clamp(900 / most, 12.0, 40.0) : std::clamp(170 / most, 8.0, 22.0);
-  const double font = std::clamp(cell * 0.72, 7.0, alone ? 14.0 : 12.0);
+  const double cell = alone ? std::clamp(900 / most, 12.0, 40.0) : std::clamp(170 / most, 11.0, 22.0);
+  const double font = std::clamp(cell * 0.72, 9.0, alone ? 14.0 : 12.0);
+  const double angle = cell < 1.4 * font ? 90 : 45;  // upright labels do not touch over narrow cells
   const double left = kMargin + 30 + widest(rows) * font * kLetterWidth;
-  const double above = widest(columns) * font * kLetterWidth * 0.71 + font + 6;
+  const double above = widest(columns) * font * kLetterWidth * (angle < 90 ? 0.71 : 1) + font + 6;
   const double width = cell * static_cast<double>(keys), height = cell * static_cast<double>(queries);
 
   drawing.height += 34;
@@ -142,10 +163,10 @@ void draw_part(const AttentionReport& report, Part part, const std::vector<const
   }
   for (int64_t head = 0; head < heads; ++head) {
     for (size_t j = 0; j < columns.size(); ++j) {
-      const double x =
-          left + static_cast<double>(head) * (width + kPanelGap) + (static_cast<double>(j) + 0.5) * cell;
-      const std::string turn =
-          concat(" transform=\"rotate(-45 ", number(x), " ", number(drawing.height + above - 5), ")\"");
+      const double x = left + static_cast<double>(head) * (width + kPanelGap) +
+                       (static_cast<double>(j) + 0.5) * cell + (angle < 90 ? 0 : font * 0.35);
+      const std::string turn = concat(" transform=\"rotate(-", number(angle), " ", number(x), " ",
+                                      number(drawing.height + above - 5), ")\"");
       drawing.svg += text_at(x, drawing.height + above - 5, font, kInk, turn, columns[j].text);
     }
   }
@@ -164,19 +185,20 @@ void draw_part(const AttentionReport& report, Part part, const std::vector<const
     }
     for (int64_t head = 0; head < heads; ++head) {
       const int64_t stride = layer->weights.row_stride();
-      const Panel panel{.weights = layer->weights.data() + (first + head) * queries * stride,
-                        .stride = stride,
-                        .part = part,
-                        .x = left + static_cast<double>(head) * (width + kPanelGap),
-                        .y = drawing.height,
-                        .cell = cell};
+      Panel panel{.weights = layer->weights.data() + (first + head) * queries * stride,
+                  .stride = stride,
+                  .part = part,
+                  .x = left + static_cast<double>(head) * (width + kPanelGap),
+                  .y = drawing.height,
+                  .cell = cell};
+      panel.top = largest_weight(panel, queries, keys);
       drawing.svg += draw_cells(panel, queries, keys) + draw_marks(panel, report, queries, keys);
       if (alone && cell >= 26) drawing.svg += draw_numbers(panel, queries, keys);
     }
     drawing.height += height + kPanelGap;
   }
   drawing.svg += "</g>\n";
-  const double overhang = widest(columns) * font * kLetterWidth * 0.71;
+  const double overhang = widest(columns) * font * kLetterWidth * (angle < 90 ? 0.71 : 0);
   drawing.width =
       std::max(drawing.width, left + static_cast<double>(heads) * (width + kPanelGap) - kPanelGap + overhang);
 }
@@ -197,6 +219,9 @@ std::string to_svg(const AttentionReport& report, const SvgOptions& options) {
     drawing.height += 20;
     drawing.svg += text_at(kMargin, drawing.height, 12, kQuiet, "", xml_label(report.model, 160).text);
   }
+  drawing.height += 18;
+  drawing.svg +=
+      text_at(kMargin, drawing.height, 12, kQuiet, "", "Colours: from 0 to the largest weight of each map");
   bool drawn = false;
   for (const Part part : {Part::encoder, Part::decoder, Part::cross}) {
     if (options.part.value_or(part) != part) continue;

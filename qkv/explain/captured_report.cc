@@ -56,6 +56,7 @@ AttentionReport attention_report(const pipelines::TextCapture& captured, const s
                          .target_inputs = captured.target_input_tokens,
                          .layers = {},
                          .source_special = captured.source_special,
+                         .target_special = captured.target_special,
                          .alignment = captured.alignment};
   for (const search::CapturedAttention& attention : captured.capture.attentions) {
     report.layers.push_back(attention_layer(attention));

@@ -8,6 +8,7 @@
 #include "qkv/base/error.h"
 #include "qkv/explain/attention_report.h"
 #include "qkv/explain/image_attention.h"
+#include "qkv/metrics/information.h"
 
 namespace qkv::explain {
 namespace {
@@ -41,6 +42,11 @@ void require_weights(const Tensor& weights, int64_t queries, int64_t keys) {
   if (fits) return;
   throw ShapeError(concat("head statistics: expected f32 weights [heads, ", queries, ", ", keys, "], found ",
                           weights.defined() ? concat(weights.shape()) : std::string("none")));
+}
+
+double information(const Tensor& weights, int64_t head) {
+  return metrics::mutual_information(weights.data() + head * weights.dim(1) * weights.row_stride(),
+                                     weights.dim(1), weights.dim(2), weights.row_stride());
 }
 
 // Calls use(head, query, weights of its keys).
@@ -82,6 +88,7 @@ std::vector<HeadStatistics> head_statistics(const AttentionReport& report, const
   for (const Sums& sum : sums) {
     HeadStatistics head = sum.means();
     const auto count = static_cast<double>(sum.queries);
+    head.information = information(layer.weights, std::ssize(heads));
     if (own) head.distance = sum.distance / count;
     if (special) head.special = sum.special / count;
     if (pair) head.across = sum.across / count;
@@ -115,6 +122,7 @@ std::vector<HeadStatistics> head_statistics(const ImageAttentionReport& report, 
   std::vector<HeadStatistics> heads;
   for (const Sums& sum : sums) {
     HeadStatistics head = sum.means();
+    head.information = information(weights, std::ssize(heads));
     head.special = sum.special / static_cast<double>(tokens);
     if (sum.measured > 0) head.distance = sum.distance / static_cast<double>(sum.measured);
     heads.push_back(head);
@@ -122,10 +130,30 @@ std::vector<HeadStatistics> head_statistics(const ImageAttentionReport& report, 
   return heads;
 }
 
+HeadPlace most_informative_head(const AttentionReport& report, Part part) {
+  std::optional<HeadPlace> best;
+  double most = 0;
+  for (const AttentionLayer& layer : report.layers) {
+    if (layer.part != part) continue;
+    const std::vector<HeadStatistics> heads = head_statistics(report, layer);
+    for (size_t head = 0; head < heads.size(); ++head) {
+      if (best && heads[head].information <= most) continue;
+      best = {.layer = layer.index, .head = static_cast<int>(head)};
+      most = heads[head].information;
+    }
+  }
+  if (!best)
+    throw UsageError(concat("attention report: expected a layer of the ", name_of(part), ", found none"));
+  return *best;
+}
+
 std::string to_json(std::span<const HeadStatistics> heads) {
   auto list = nlohmann::ordered_json::array();
   for (const HeadStatistics& head : heads) {
-    nlohmann::ordered_json one{{"entropy", head.entropy}, {"largest", head.largest}, {"first", head.first}};
+    nlohmann::ordered_json one{{"entropy", head.entropy},
+                               {"largest", head.largest},
+                               {"first", head.first},
+                               {"information", head.information}};
     if (head.distance) one["distance"] = *head.distance;
     if (head.special) one["special"] = *head.special;
     if (head.across) one["across"] = *head.across;

@@ -96,7 +96,8 @@ TextCapture capture_text(const models::TranslationModel& model, const std::strin
   result.target_input_tokens = pieces(tokenizer, result.capture.target_inputs, text::Side::target);
   result.target_output_tokens = pieces(tokenizer, result.capture.target_outputs, text::Side::target);
   for (const int32_t id : ids) result.source_special.push_back(id == tokenizer.eos_id() ? 1 : 0);
-  result.alignment = search::align(result.capture, search::alignment_layer(model.transformer->config()));
+  for (const int32_t id : target_ids) result.target_special.push_back(id == tokenizer.eos_id() ? 1 : 0);
+  result.alignment = search::align(result.capture, tokenizer.eos_id());
   result.source = source;
   result.target = target.empty() ? tokenizer.decode(target_ids) : target;
   return result;

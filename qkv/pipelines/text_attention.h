@@ -39,7 +39,7 @@ TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::str
 struct TextCapture {
   search::Capture capture;
   std::vector<std::string> source_tokens, target_input_tokens, target_output_tokens;  // pieces
-  std::vector<uint8_t> source_special;                                                // 1: the end token
+  std::vector<uint8_t> source_special, target_special;                                // 1: the end token
   std::vector<int32_t> alignment;  // of each target token, as search::align()
   std::string source, target;      // the target as given, or the model's own translation
 };

@@ -83,7 +83,7 @@ struct SearchOptions {
 double length_penalty(LengthPenaltyType type, double alpha, int64_t length);
 
 // beta * sum_i log(min(attended[i], 1)) <= 0, where attended[i] is the attention that source token i gets
-// from all tokens of an output (Wu et al. 2016, equation 14), averaged over the heads of alignment_layer()
+// from all tokens of an output (Wu et al. 2016, equation 14), averaged over the heads of coverage_layer()
 // (qkv/search/alignment.h).
 double coverage_penalty(double beta, std::span<const float> attended);
 

@@ -89,7 +89,7 @@ bool TransformerStepModel::restrict_logits(Ids ids) {
 }
 
 void TransformerStepModel::capture_cross_attention(bool on) {
-  state_.watched_layer = on ? alignment_layer(model_->config()) : -1;
+  state_.watched_layer = on ? coverage_layer(model_->config()) : -1;
 }
 
 }  // namespace qkv::search

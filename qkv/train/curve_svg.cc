@@ -11,8 +11,8 @@ namespace qkv::train {
 namespace {
 
 // Sizes in pixels.
-constexpr double kWidth = 720, kHeight = 400, kLeft = 60, kRight = 20, kTop = 30, kBottom = 40;
-constexpr size_t kMaxPoints = 500;
+constexpr double kWidth = 720, kHeight = 400, kLeft = 60, kRight = 20, kTop = 64, kBottom = 40;
+constexpr size_t kMaxPoints = 500, kMaxMarks = 60;  // marks: points drawn as circles
 constexpr std::array kColours{"#1f77b4", "#d62728", "#2ca02c", "#9467bd"};
 
 std::vector<std::pair<double, double>> thinned(const Curve& curve) {
@@ -33,7 +33,7 @@ std::vector<std::pair<double, double>> thinned(const Curve& curve) {
 
 }  // namespace
 
-std::string curves_svg(std::span<const Curve> curves) {
+std::string curves_svg(const std::string& title, std::span<const Curve> curves) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   double last = 0, low = kInfinity, high = -kInfinity;
   std::vector<std::vector<std::pair<double, double>>> drawn;
@@ -58,12 +58,22 @@ std::string curves_svg(std::span<const Curve> curves) {
     svg += svg_text(kLeft - 6, y.pixel(tick) + 4, "end", svg_number("%g", tick));
   }
   svg += svg_text((kLeft + kWidth - kRight) / 2, kHeight - 8, "middle", "step");
+  svg +=
+      svg_text(kLeft, 24, "start", concat("<tspan font-size=\"16\" font-weight=\"600\">", title, "</tspan>"));
   for (size_t i = 0; i < curves.size(); ++i) {
     const char* colour = kColours.at(i % kColours.size());
-    svg += concat("<polyline fill=\"none\" stroke-width=\"1.5\" stroke=\"", colour, "\" points=\"");
+    // Later curves lie on top: wider.
+    const char* width = i == 0 ? "1.5" : "2.5";
+    svg += concat("<polyline fill=\"none\" stroke-linejoin=\"round\" stroke-width=\"", width, "\" stroke=\"",
+                  colour, "\" points=\"");
     for (const auto& [step, value] : drawn[i])
       svg += concat(svg_number("%.1f", x.pixel(step)), ",", svg_number("%.1f", y.pixel(value)), " ");
     svg += "\"/>\n";
+    if (drawn[i].size() <= kMaxMarks) {
+      for (const auto& [step, value] : drawn[i])
+        svg += concat("<circle cx=\"", svg_number("%.1f", x.pixel(step)), "\" cy=\"",
+                      svg_number("%.1f", y.pixel(value)), "\" r=\"3\" fill=\"", colour, "\"/>\n");
+    }
     const double legend = kLeft + 10 + 150 * static_cast<double>(i);
     svg += svg_line(legend, kTop - 12, legend + 20, kTop - 12, colour);
     svg += svg_text(legend + 26, kTop - 8, "start", curves[i].name);

@@ -166,7 +166,8 @@ void RunLog::add(const ValidationReport& report) {
 
 void RunLog::flush() {
   events_->flush();
-  write_file_atomically(folder_ / kCurve, curves_svg(std::array{train_, valid_}));
+  write_file_atomically(folder_ / kCurve,
+                        curves_svg("Loss in training and validation", std::array{train_, valid_}));
 }
 
 RunLog::Lengths RunLog::save() {

@@ -36,12 +36,14 @@ TEST(HeadStatistics, AreThoseByHand) {
   EXPECT_DOUBLE_EQ(heads[0].entropy, 0);
   EXPECT_DOUBLE_EQ(heads[0].largest, 1);
   EXPECT_DOUBLE_EQ(heads[0].first, 0.5);              // queries 0 and 1
+  EXPECT_DOUBLE_EQ(heads[0].information, 1.5);        // keys 0, 0, 1, 2
   EXPECT_DOUBLE_EQ(heads[0].distance.value(), 0.75);  // 0 + 1 + 1 + 1
   EXPECT_DOUBLE_EQ(heads[0].special.value(), 0.75);   // keys 0, 0, 1, 2
   EXPECT_DOUBLE_EQ(heads[0].across.value(), 0.25);    // query 3, key 2
   EXPECT_DOUBLE_EQ(heads[1].entropy, 2);
   EXPECT_DOUBLE_EQ(heads[1].largest, 0.25);
   EXPECT_DOUBLE_EQ(heads[1].first, 0.25);
+  EXPECT_DOUBLE_EQ(heads[1].information, 0);
   EXPECT_DOUBLE_EQ(heads[1].distance.value(), (6 + 4 + 4 + 6) / 16.0);
   EXPECT_DOUBLE_EQ(heads[1].special.value(), 0.5);
   EXPECT_DOUBLE_EQ(heads[1].across.value(), (3 * 0.25 + 0.75) / 4);
@@ -114,8 +116,25 @@ TEST(HeadStatistics, StandInReportsWithBoundariesAndAlignment) {
   aligned.target_inputs = aligned.target_tokens;
   aligned.alignment = {3, 2, 1, 0};
   aligned.layers[0].part = Part::cross;
-  EXPECT_EQ(marks(to_svg(aligned), "stroke-width=\"1\""), 8U);
+  // Source tokens 3 and 1 are not special. The first head has no weight at the first of the two.
+  EXPECT_EQ(marks(to_svg(aligned), "stroke-width=\"1\""), 3U);
+  aligned.target_special = {0, 0, 1, 0};
+  EXPECT_EQ(marks(to_svg(aligned), "stroke-width=\"1\""), 1U);
   EXPECT_EQ(json::parse(to_json(aligned))["alignment"], json({3, 2, 1, 0}));
+}
+
+TEST(HeadStatistics, TheMostInformativeHeadIsWhereThePageOpens) {
+  AttentionReport report = pair_report();
+  report.layers.push_back({Part::encoder, 1, random_weights(3, 4, 4, 1)});
+  const HeadPlace place = most_informative_head(report, Part::encoder);
+  EXPECT_EQ(place.layer, 0);
+  EXPECT_EQ(place.head, 0);
+  EXPECT_NE(to_html(report).find(R"("opens":{"encoder":[0,0]})"), std::string::npos);
+  std::vector<float> own(16);  // each query has a key of its own: 2 bits
+  for (size_t i = 0; i < 4; ++i) own[i * 4 + (3 - i)] = 1;
+  report.layers.push_back({Part::encoder, 2, Tensor::from(own, {1, 4, 4})});
+  EXPECT_EQ(most_informative_head(report, Part::encoder).layer, 2);
+  EXPECT_THROW(most_informative_head(report, Part::cross), UsageError);
 }
 
 TEST(HeadStatistics, MarksThatDoNotFitAreRefused) {

@@ -142,6 +142,8 @@ class Page:
     def open(self, hash=""):
         self.driver.get("about:blank")
         self.driver.get(self.url + "/" + hash)
+        if self.run("const kept = sessionStorage.length + localStorage.length; sessionStorage.clear(); localStorage.clear(); return kept"):
+            self.driver.refresh()
         self.wait("!document.getElementById('tabs').hidden", "tabs")
 
     def run(self, script, *values):
@@ -392,13 +394,22 @@ def check_write(page, server):
     page.submit("write", TEXTS["write"])
     page.expect(len(page.all("#write-out .token")) == 30, "thirty tokens")
     sent = server.seen[-1][1]
+    page.expect("seed 5" in page.one("#write-stats").text, "the seed is told")
     page.expect((sent["top_k"], sent["seed"], sent["temperature"], sent["logprobs"]) == (40, 5, 0.8, 5) and "min_p" not in sent, f"sampling: {sent}")
     labels = [token.get_attribute("aria-label") for token in page.all("#write-out .token")]
     chances = [float(label.removesuffix(" %").split()[-1]) / 100 for label in labels]
     perplexity = math.exp(-sum(map(math.log, chances)) / len(chances))
-    shown = float(page.one("#write-stats").text.split("perplexity ")[-1])
+    shown = float(page.one("#write-stats").text.split("perplexity ")[-1].split()[0])
     page.expect(abs(shown / perplexity - 1) < 0.02, f"perplexity: expected {perplexity:.2f}, found {shown}")
     page.expect(page.one("#write-stage").text == "Ended at the limit", "the reason for the end")
+    page.fill("#write-seed", "")
+    page.submit("write", TEXTS["write"])
+    first = server.seen[-1][1]["seed"]
+    page.submit("write")
+    page.expect(server.seen[-1][1]["seed"] != first, "without a seed, each click draws one")
+    page.submit("write", "full")
+    page.expect(page.one("#write-stage").text == "Context full", "the end of the context is named")
+    page.submit("write", TEXTS["write"])
     for _ in looks(page):
         page.run("document.activeElement.blur(); document.querySelectorAll('#write-out .token')[7].focus()")
         page.wait("document.querySelectorAll('#tip tr').length >= 3", "a tooltip with alternatives")
@@ -425,6 +436,7 @@ def check_write(page, server):
 def check_others(page):
     page.look(SIZES[1], False)
     page.open("#embed")
+    page.expect(page.run("return document.getElementById('model').value") == "all-minilm-l6", "the sentence-transformers folder")
     page.submit("embed", TEXTS["embed"])
     page.expect(len(page.all("#embed-map tbody td:not(.self)")) == 12, "a similarity for each pair")
     page.expect(page.one("#embed-note").text.startswith("Closest: 1 and 2"), "the closest pair")
@@ -469,6 +481,29 @@ def check_others(page):
     page.console()
 
 
+def check_kept(page):
+    """Over a reload: what was written, and the theme."""
+    page.look(SIZES[1], False)
+    page.open("#write")
+    page.fill("#write-text", "Once upon")
+    page.fill("#write-top_k", "7")
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    light = page.run(ground)
+    page.one("#theme").click()
+    dark = page.run(ground)
+    page.expect(dark != light and page.one("#theme").text == "Light", f"the theme changes: {light}, {dark}")
+    page.driver.refresh()
+    page.wait("!document.getElementById('tabs').hidden", "tabs")
+    kept = page.run("return ['write-text', 'write-top_k', 'translate-text'].map(id => document.getElementById(id).value)")
+    page.expect(kept == ["Once upon", "7", ""], f"the text stays: {kept}")
+    page.expect(page.run(ground) == dark, "the theme stays")
+    page.whole("kept")
+    page.look(SIZES[1], True)
+    page.one("#theme").click()
+    page.expect(page.run(ground) == light, "light in a dark system")
+    page.console()
+
+
 def check_keyboard(page):
     page.look(SIZES[1], False)
     page.open()
@@ -476,6 +511,8 @@ def check_keyboard(page):
     page.expect(page.active("e.className") == "skip", "first, a link to the content")
     page.keys(Keys.TAB)
     page.expect(page.active("e.id") == "model", "then the model")
+    page.keys(Keys.TAB)
+    page.expect(page.active("e.id") == "theme", "then the theme")
     page.keys(Keys.TAB)
     page.expect(page.active("e.getAttribute('role')") == "tab", "then the tabs, as one stop")
     page.keys(Keys.ARROW_RIGHT)
@@ -548,7 +585,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="a running `qkv serve`, instead of the invented server")
     parser.add_argument("--screenshots", type=Path, help="folder for screenshots; default: a new temporary folder")
-    parser.add_argument("--only", help="a check: generic, translate, write, others, keyboard, hostile, checks, load, states")
+    parser.add_argument("--only", help="a check: generic, translate, write, others, kept, keyboard, hostile, checks, load, states")
     arguments = parser.parse_args()
     folder = arguments.screenshots or Path(tempfile.mkdtemp(prefix="serve-page-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -557,7 +594,7 @@ def main():
     checks = {"generic": lambda: check_generic(page)}
     if server:
         checks |= {"translate": lambda: check_translate(page, server), "write": lambda: check_write(page, server),
-                   "others": lambda: check_others(page), "keyboard": lambda: check_keyboard(page),
+                   "others": lambda: check_others(page), "kept": lambda: check_kept(page), "keyboard": lambda: check_keyboard(page),
                    "hostile": lambda: check_hostile(page), "checks": lambda: check_checks(page), "load": lambda: check_load(page, server), "states": lambda: check_states(page, folder)}
     try:
         for name, check in checks.items():

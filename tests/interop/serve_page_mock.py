@@ -23,8 +23,8 @@ POLICY = "default-src 'self'; img-src 'self' blob: data:; style-src 'self'; scri
 FILES = {"/": ("index.html", "text/html; charset=utf-8"), "/page.css": ("page.css", "text/css; charset=utf-8"),
          "/page.js": ("page.js", "text/javascript; charset=utf-8")}
 MODELS = [("opus-mt-en-de", "translation", ["translate", "score", "attention"]), ("marian-small", "translation", ["translate"]),
-          ("gpt2", "language", ["generate", "score", "attention"]), ("all-minilm-l6", "text", ["embed", "attention"]),
-          ("distilbert-sst2", "text", ["classify"]), ("bert-ner", "text", ["tag"]), ("bert-base", "text", ["fill-mask", "attention"]),
+          ("gpt2", "language", ["generate", "score", "attention"]), ("distilbert-sst2", "text", ["embed", "classify"]),
+          ("all-minilm-l6", "text", ["embed", "attention"]), ("bert-ner", "text", ["tag"]), ("bert-base", "text", ["fill-mask", "attention"]),
           ("vit-base", "image", ["classify-image", "embed-image", "attention-image"])]
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> &amp; " + "Donaudampfschiff" * 9 + " مرحبا بالعالم 👩‍👩‍👧 שלום"
 GERMAN = {"the": "das", "small": "kleine", "house": "Haus", "by": "am", "river": "Fluss", "is": "ist", "old": "alt", "and": "und",
@@ -167,7 +167,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.permitted():
             self.send({"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "qkv", "kind": kind,
                                                    "tasks": tasks,
-                                                   **({"mask_token": "[MASK]"} if "fill-mask" in tasks else {})} for name, kind, tasks in MODELS if name in self.server.models]})
+                                                   **({"mask_token": "[MASK]"} if "fill-mask" in tasks else {}),
+                                                   **({"sentence_transformers": True} if "minilm" in name else {})} for name, kind, tasks in MODELS if name in self.server.models]})
 
     def do_POST(self):
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -222,7 +223,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def attention(self, body):
         source, target = pieces(body["text"]) + ["</s>"], pieces(body.get("target") or translated(body["text"])) + ["</s>"]
         draw = random.Random(seed_of(body["text"]))
-        layers = [{"part": "cross", "layer": i, "heads": heads}
+        layers = [{"part": "cross", "layer": i, "heads": heads, "statistics": [{"information": 2.5 - (i - 3) ** 2 / 9}] * len(heads)}
                   for i, heads in enumerate(softmaxed(draw, len(target), len(source), 6, 2))]
         self.send({"source_tokens": source, "target_tokens": target, "layers": layers})
 
@@ -231,7 +232,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refused("prompt: expected at most 1024 tokens, found 4000")
         draw, story = random.Random(body.get("seed", 1)), STORY + (HOSTILE.split() if "hostile" in body["prompt"] else [])
         count, events = body.get("max_tokens", 16), []
-        for i in range(min(count, 400)):
+        count = min(count, 15 if "full" in body["prompt"] else 400)
+        for i in range(count):
             token, p = " " + story[i % len(story)], draw.random() ** 0.5
             top = {token: math.log(p)}
             for other in draw.sample([" water", " old", "\n", " the", " had", " of", "<b>"], 4):
@@ -270,8 +272,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 begin = text.index(word, at)
                 at = begin + len(word)
                 bare = word.strip(".,")
-                tokens.append({"text": bare, "begin": len(text[:begin].encode()), "end": len((text[:begin] + bare).encode()),
-                               "label": names.get(bare, "O"), "probability": 0.97})
+                # As tokens: a word of more than eight letters is two, of which the second has another label.
+                for part in [bare[:6], bare[6:]] if len(bare) > 8 and bare.isalpha() else [bare]:
+                    tokens.append({"text": part, "begin": len(text[:begin].encode()), "end": len((text[:begin] + part).encode()),
+                                   "label": names.get(bare, "O") if bare.startswith(part) else "B-MISC", "probability": 0.97})
+                    begin += len(part)
             results.append({"tokens": tokens})
         self.send({"results": results})
 

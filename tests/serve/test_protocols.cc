@@ -150,6 +150,7 @@ TEST(ModelList, NamesTasksAndMaskTokens) {
   EXPECT_EQ(list["data"][0]["mask_token"], "[MASK]");
   EXPECT_EQ(list["data"][1]["tasks"], json({"translate", "score", "attention"}));
   EXPECT_FALSE(list["data"][1].contains("mask_token"));
+  EXPECT_FALSE(list["data"][0].contains("sentence_transformers"));
 }
 
 TEST(Operation, HealthMetricsAndPage) {

@@ -106,10 +106,7 @@ void generate(const GenerateArguments& arguments) {
       [&](const pipelines::Generated& generated, const pipelines::Line& line) {
         return shown ? "" : generated_text(generated, line.text);
       },
-      [](const pipelines::Generated& generated) { return to_json(generated); },
-      [&](const pipelines::Generated& generated, const pipelines::Line& line) {
-        report_positions(generated, arguments, line.number);
-      });
+      [](const pipelines::Generated& generated) { return to_json(generated); });
 }
 
 }  // namespace
@@ -132,7 +129,8 @@ void add_generate(Command& app) {
              "Minimum length of a completion, its end token not counted (default: the model's)");
   add_option(*command, "--beam", arguments->beam, "N",
              "Hypotheses kept at each step; 1: greedy search (default: the model's)");
-  add_option(*command, "--nbest", arguments->nbest, "N", "Completions per prompt, best first; equal texts once");
+  add_option(*command, "--nbest", arguments->nbest, "N",
+             "Completions per prompt, best first; equal texts once");
   add_option(
       *command, "--length-penalty", arguments->length_penalty, "ALPHA",
       "Length penalty of a beam search: larger values favour longer completions (default: the model's)");

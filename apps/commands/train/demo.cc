@@ -10,7 +10,6 @@
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
-#include "apps/crossing.h"
 #include "apps/demo.h"
 #include "apps/demo_progress.h"
 #include "apps/progress.h"
@@ -96,19 +95,13 @@ Drawing draw(const models::TranslationModel& model, const std::filesystem::path&
       "qkv demo: English to German number words");
   Drawing drawing{.path = folder / "attention.html", .title = report.title, .hint = {}};
   explain::write_report(report, drawing.path);
-  if (!number || !crosses(*number)) return drawing;
-  const int units = *number % 10, tens = *number % 100 - units;
-  std::string german_units = german_number(units);
-  if (units == 1) german_units = "ein";
-  const std::vector<WordPair> pairs = {{english_number(units), german_units, "und"},
-                                       {english_number(tens), german_number(tens)}};
-  const auto best = strongest_crossing(report, pairs);
-  if (!best) return drawing;
-  drawing.hint = concat("Cross attention, layer ", best->layer + 1, ", head ", best->head + 1, ": \"",
-                        pairs[0].target, "\" attends to \"", pairs[0].source, "\" (",
-                        std::lround(100 * best->shares[0]), " % of its weight) and \"", pairs[1].target,
-                        "\" to \"", pairs[1].source, "\" (", std::lround(100 * best->shares[1]),
-                        " %):\nthe two lines cross, because German puts the units before the tens.");
+  const explain::HeadPlace place = explain::most_informative_head(report, explain::Part::cross);
+  drawing.hint = concat("It opens at cross attention, layer ", place.layer + 1, ", head ", place.head + 1,
+                        ", which shows most.");
+  if (number && crosses(*number)) {
+    drawing.hint +=
+        " In the view \"Lines\", units and tens cross,\nbecause German puts the units before the tens.";
+  }
   return drawing;
 }
 

@@ -24,21 +24,26 @@ function mapOf(part, layer, head) {
     const used = head === heads.length ? heads : [heads[head]];
     for (const values of used) for (let i = 0; i < size; i++) weights[i] += values[i] / 10000 / used.length;
     const {rows, columns} = PARTS[part];
+    // The first token of a decoder can attend to one key only, with weight 1: the scale ignores it.
+    const free = weights.subarray(part === 'decoder' && rows.length > 1 ? columns.length : 0);
     maps.set(key, {weights, rows: rows.length, columns: columns.length, keys: data.tile > 1 ? data.tokens : columns.length,
-                   statistics: statisticsOfTokens(layersOf(part)[layer].statistics, head), rowLabels: rows.map(label),
-                   columnLabels: columns.map(label), part, second: pair || part === 'cross' ? null : data.second,
-                   aligned: part === 'cross' ? data.alignment : []});
+                   top: free.reduce((a, b) => Math.max(a, b), 0), statistics: statistics(layersOf(part)[layer].statistics, head),
+                   part, second: pair || part === 'cross' ? null : data.second, aligned: part === 'cross' ? data.alignment : [],
+                   specialRows: data.target_special, specialColumns: data.special});
   }
   return maps.get(key);
 }
 
-const best = parts[parts.length - 1];
-const defaultScale = data.tile > 1 ? 'root' : 'linear';  // weights of tiles are small
-const state = {part: best, layer: layersOf(best).length - 1, head: layersOf(best)[0].heads.length, view: 'matrix',
-               scale: defaultScale, show: 'weights', theme: 'auto'};
+// A part opens at its head with the most information.
+function opening(part) {
+  const [layer, head] = data.opens[part];
+  return {part, layer: layersOf(part).findIndex(one => one.layer === layer), head};
+}
+const defaultScale = data.tile > 1 ? 'root' : 'max';  // weights of tiles are small
+const state = {...opening(parts[parts.length - 1]), view: 'matrix', scale: defaultScale, show: 'weights', theme: 'auto'};
 function readHash() {
   const wanted = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  if (parts.includes(wanted.part)) state.part = wanted.part;
+  if (parts.includes(wanted.part)) Object.assign(state, opening(wanted.part));
   if (wanted.layer) state.layer = Number(wanted.layer) - 1;
   if (wanted.head) state.head = wanted.head === 'mean' ? headCount() : Number(wanted.head) - 1;
   if (['matrix', 'lines'].includes(wanted.view)) state.view = wanted.view;
@@ -77,7 +82,7 @@ function choose(change) {
 }
 
 function renderControls() {
-  segments($('parts'), parts.map(part => [part, PARTS[part].name]), state.part, part => choose({part}));
+  segments($('parts'), parts.map(part => [part, PARTS[part].name]), state.part, part => choose(opening(part)));
   $('parts').hidden = parts.length < 2;
   segments($('views'), [['matrix', 'Matrix'], ['lines', 'Lines']], state.view, view => choose({view}));
   const layers = layersOf(state.part);
@@ -90,14 +95,14 @@ function renderControls() {
 let overviewShows = '';
 function renderOverview(style) {
   const box = $('overview'), layers = layersOf(state.part), heads = headCount();
-  const measures = Object.keys(MEASURES).filter(name => statistics(mapOf(state.part, 0, 0))[name] !== null);
+  const measures = Object.keys(mapOf(state.part, 0, 0).statistics);
   if (!measures.includes(state.show)) state.show = 'weights';
   $('show').replaceChildren(new Option('weights', 'weights'), ...measures.map(name => new Option(MEASURES[name].name.toLowerCase(), name)));
   $('show').value = state.show;
-  const shows = [state.part, state.scale, state.show, isDark()].join();
+  const size = clamp(Math.floor((Math.min(innerWidth, 490) - 90) / (heads + 1)) - 4, 22, 56);
+  const shows = [state.part, state.scale, state.show, size, isDark()].join();
   if (shows !== overviewShows) {
     overviewShows = shows;
-    const size = clamp(Math.floor(400 / (heads + 1)) - 4, 22, 56);
     box.style.gridTemplateColumns = `auto repeat(${heads + 1}, auto)`;
     const cells = [document.createElement('span')];
     const name = text => Object.assign(document.createElement('span'), {textContent: text});
@@ -115,7 +120,7 @@ function renderOverview(style) {
           drawThumbnail(canvas, map, style.colours, state.scale, size);
           canvas.style.width = canvas.style.height = `${size}px`;
         } else {
-          const value = statistics(map)[state.show], {text, top} = MEASURES[state.show];
+          const value = map.statistics[state.show], {text, top} = MEASURES[state.show];
           drawNumber(canvas, value, value / top(map), style.colours, size);
           button.setAttribute('aria-label', `${button.getAttribute('aria-label')}: ${text(value, map)}`);
         }
@@ -128,37 +133,14 @@ function renderOverview(style) {
   markChosen(box, state);
 }
 
-// Rows and columns are tiles: the page has the numbers of the tokens. Of all heads: their means.
-function statisticsOfTokens(heads, head) {
-  if (!heads) return null;
+// The statistics of a head (head_statistics.h), or their means over all heads.
+function statistics(heads, head) {
   const used = head === heads.length ? heads : [heads[head]];
-  return Object.fromEntries(Object.keys(MEASURES).map(name =>
-    [name, name in heads[0] ? used.reduce((sum, one) => sum + one[name], 0) / used.length : null]));
-}
-// Means over the rows of a map, as in head_statistics.h; null: it has none.
-function statistics(map) {
-  if (map.statistics) return map.statistics;
-  const {weights, rows, columns, part, second} = map, own = part !== 'cross';
-  const special = part === 'decoder' && pair || !data.special.includes(1) ? null : data.special;
-  const sum = {entropy: 0, largest: 0, first: 0, distance: 0, special: 0, across: 0};
-  for (let i = 0; i < rows; i++) {
-    let most = 0;
-    for (let j = 0; j < columns; j++) {
-      const w = weights[i * columns + j];
-      if (w > 0) sum.entropy -= w * Math.log2(w);
-      most = Math.max(most, w);
-      sum.distance += w * Math.abs(i - j);
-      if (special?.[j]) sum.special += w;
-      if (second !== null && (i < second) !== (j < second)) sum.across += w;
-    }
-    sum.largest += most;
-    sum.first += weights[i * columns];
-  }
-  const mean = (name, known) => known ? sum[name] / rows : null;
-  return map.statistics = {entropy: mean('entropy', true), largest: mean('largest', true), first: mean('first', true),
-                           distance: mean('distance', own), special: mean('special', special), across: mean('across', second !== null)};
+  return Object.fromEntries(Object.keys(MEASURES).filter(name => name in heads[0]).map(name =>
+    [name, used.reduce((sum, one) => sum + one[name], 0) / used.length]));
 }
 const MEASURES = {
+  information: {name: 'Information', text: (v, map) => `information ${v.toFixed(2)} bits of ${Math.log2(map.keys).toFixed(2)}`, top: map => Math.log2(map.keys)},
   entropy: {name: 'Entropy', text: (v, map) => `entropy ${v.toFixed(2)} bits of ${Math.log2(map.keys).toFixed(2)}`, top: map => Math.log2(map.keys)},
   largest: {name: 'Largest weight', text: v => `largest weight ${v.toFixed(2)}`, top: () => 1},
   distance: {name: 'Distance', text: v => `distance ${v.toFixed(1)} tokens`, top: map => map.keys / 3},
@@ -167,22 +149,37 @@ const MEASURES = {
   across: {name: 'On the other text', text: v => `${v.toFixed(2)} on the other text`, top: () => 1},
 };
 function describe(map) {
-  const found = statistics(map);
-  const parts = Object.keys(MEASURES).filter(name => found[name] !== null).map(name => MEASURES[name].text(found[name], map));
-  return `Means over queries: ${parts.join(' \u00b7 ')}`;
+  const list = Object.entries(map.statistics).map(([name, value]) => MEASURES[name].text(value, map)).join(' \u00b7 ');
+  return state.head === headCount() ? `Means of heads: ${list}` : list[0].toUpperCase() + list.slice(1);
 }
 
 let place = null, focus = null;  // the current layout; the cell (or token) under the pointer
 function renderStage(style) {
-  const map = currentMap(), canvas = $('canvas'), ctx = canvas.getContext('2d');
-  const room = Math.max($('scroll').clientWidth - 12, 280), dots = devicePixelRatio || 1;
-  place = (state.view === 'matrix' ? layOutMatrix : layOutLines)(ctx, map.rowLabels, map.columnLabels, room);
+  const map = currentMap(), canvas = $('canvas'), ctx = canvas.getContext('2d'), dots = devicePixelRatio || 1;
+  const {rows, columns} = PARTS[state.part], layOut = state.view === 'matrix' ? layOutMatrix : layOutLines;
+  let room;
+  for (const stacked of [false, true]) {  // a map that does not fit beside the overview is above it
+    document.querySelector('main').classList.toggle('stacked', stacked);
+    room = Math.max($('scroll').clientWidth - 12, 240);
+    place = layOut(ctx, rows, columns, room);
+    if (place.width <= room) break;
+  }
   canvas.width = Math.ceil(place.width * dots);
   canvas.height = Math.ceil(place.height * dots);
   canvas.style.width = `${place.width}px`;
   canvas.style.height = `${place.height}px`;
   ctx.setTransform(dots, 0, 0, dots, 0, 0);
   draw(ctx, map, style, focus);
+  // The labels of a map that scrolls stay.
+  const labels = $('row-labels'), strip = Math.round((place.left - 2) * dots);
+  labels.hidden = state.view !== 'matrix' || place.width <= room;
+  if (labels.hidden) return;
+  labels.width = strip;
+  labels.height = canvas.height;
+  labels.style.width = `${place.left - 2}px`;
+  labels.style.height = `${place.height}px`;
+  labels.style.marginBottom = `-${place.height}px`;
+  labels.getContext('2d').drawImage(canvas, 0, 0);
 }
 function draw(ctx, map, style, at) {
   if (state.view === 'matrix') drawMatrix(ctx, map, style, place);
@@ -200,17 +197,17 @@ function render() {
   $('stats').textContent = describe(map);
   const legend = $('legend').getContext('2d');
   style.colours.forEach((_, i) => {
-    const [r, g, b] = style.colours[colourIndex(state.scale === 'root' ? Math.sqrt : x => x, i / 255)];
+    const [r, g, b] = style.colours[colourIndex(scaleOf(state.scale, 1), i / 255)];
     legend.fillStyle = `rgb(${r} ${g} ${b})`;
     legend.fillRect(i, 0, 1, 1);
   });
-  $('legend-top').textContent = state.scale === 'max' ? map.weights.reduce((a, b) => Math.max(a, b), 0).toFixed(2) : '1';
+  $('legend-top').textContent = state.scale === 'linear' ? '1' : map.top.toFixed(2);
   document.querySelector('.legend').hidden = state.view !== 'matrix';
   $('axes').textContent = `${state.view === 'matrix' ? 'Down' : 'Left'}: ${rowName} (queries). ` +
     `${state.view === 'matrix' ? 'Across' : 'Right'}: ${columnName} (keys). The weights of a query sum to 1. ` +
     (data.tile > 1 ? 'A tile\u2019s weight for another: what its tokens give all tokens of the other, on average. ' : '') +
     (map.second ? 'Lines: where the second text begins. ' : '') +
-    (map.aligned.length ? 'Frames: the aligned source token (Garg et al. 2019). ' : '') +
+    (map.aligned.length && state.view === 'matrix' ? 'Frames: the source token to which a target token is aligned. ' : '') +
     'Hover, or use Tab and the arrow keys, for the numbers.';
   $('stage').setAttribute('aria-label', `${caption()}, ${map.rows} queries by ${map.columns} keys. Arrow keys move.`);
   renderStage(style);
@@ -313,7 +310,7 @@ $('save').onclick = () => {
 };
 
 $('show').onchange = event => choose({show: event.target.value});
-listen({state, choose, isDark, readHash, redraw: () => { point(null); renderStage(look()); }});
+listen({state, choose, isDark, readHash, redraw: () => { point(null); renderOverview(look()); renderStage(look()); }});
 showTitle(data);
 readHash();
 choose({});

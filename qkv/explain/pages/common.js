@@ -16,15 +16,13 @@ function colourTable(ramp) {
 }
 const hex = colour => '#' + colour.toString(16).padStart(6, '0');
 
-// Maps a weight to a position on the colour ramp, 0 to 1.
-function scaleOf(name, weights) {
-  if (name === 'root') return w => Math.sqrt(Math.max(w, 0));
-  if (name !== 'max') return w => w;
-  let top = 0;
-  for (const w of weights) top = Math.max(top, w);
-  return w => top > 0 ? w / top : 0;
+// Maps a weight to a position on the colour ramp, 0 to 1. `top`: the largest weight.
+function scaleOf(name, top) {
+  if (name === 'linear' || top <= 0) return w => clamp(w, 0, 1);
+  const share = w => clamp(w / top, 0, 1);
+  return name === 'root' ? w => Math.sqrt(share(w)) : share;
 }
-const colourIndex = (scale, w) => clamp(Math.round(scale(w) * 255), 0, 255);
+const colourIndex = (scale, w) => Math.round(scale(w) * 255);
 
 const $ = id => document.getElementById(id);
 

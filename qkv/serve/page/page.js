@@ -24,6 +24,27 @@ const weight = (made, w) => { made.style.setProperty('--w', clamp(w || 0, 0, 1).
 const say = text => { $('live').textContent = text; };
 function show(id, shown = true) { $(id).hidden = !shown; }
 
+// The theme, the system's unless chosen here.
+const THEME = 'qkv-theme', systemDark = matchMedia('(prefers-color-scheme: dark)');
+function showTheme() {
+  const theme = localStorage.getItem(THEME) || '', dark = theme ? theme === 'dark' : systemDark.matches;
+  document.documentElement.dataset.theme = theme;
+  $('theme').textContent = dark ? 'Light' : 'Dark';
+  $('theme').onclick = () => {
+    localStorage.setItem(THEME, dark ? 'light' : 'dark');
+    showTheme();
+  };
+}
+systemDark.addEventListener('change', showTheme);
+showTheme();
+
+// A reload keeps what was written in this tab.
+for (const field of document.querySelectorAll('textarea, .knobs input, #translate-beam')) {
+  const name = `qkv-${field.id}`, kept = sessionStorage.getItem(name);
+  if (kept !== null) field.value = kept;
+  field.addEventListener('input', () => sessionStorage.setItem(name, field.value));
+}
+
 // ---- The server ----------------------------------------------------------------------------------------------------
 
 class ServerError extends Error {}
@@ -299,7 +320,8 @@ const modelOf = wanted => models.find(model => model.id === chosen[wanted]);
 function openTask(wanted, focus) {
   task = wanted;
   const tab = tabOf(task), list = modelsFor(task);
-  chosen[task] = modelOf(task) ? chosen[task] : list[0].id;
+  const first = task === 'embed' && list.find(model => model.sentence_transformers) || list[0];
+  chosen[task] = modelOf(task) ? chosen[task] : first.id;
   $('model').replaceChildren(...list.map(model => new Option(model.id, model.id, false, model.id === chosen[task])));
   for (const button of $('tabs').children) {
     const here = button.id === `tab-${tab.id}`;
@@ -500,10 +522,10 @@ function attentionOf(line) {
   if (!line.attention) {
     const state = line.attention = {};
     ask('/v1/attention', {model: translator.id, text: line.text, target: line.translation, part: 'cross'}, begin('attention')).then(reply => {
-      const cross = reply.layers.filter(layer => layer.part === 'cross').map(layer => layer.heads);
+      const layers = reply.layers.filter(layer => layer.part === 'cross'), cross = layers.map(layer => layer.heads);
       if (!cross.length) return;
       Object.assign(state, {cross, source: wordsOf(reply.source_tokens), target: wordsOf(reply.target_tokens).filter(word => !word.special)});
-      fillLayers(cross.length);
+      fillLayers(layers);
       if (line.attention === state && line.sourceWords.length !== state.source.length) {
         line.sourceWords = state.source;
         drawSource(line);
@@ -513,10 +535,11 @@ function attentionOf(line) {
   }
   return line.attention.cross ? line.attention : null;
 }
-function fillLayers(count) {
-  if ($('translate-layer').children.length !== count) {
-    $('translate-layer').replaceChildren(...Array.from({length: count}, (_, i) => new Option(`layer ${i + 1}, mean of heads`, i)));
-    $('translate-layer').value = Math.max(count - 2, 0);  // the last but one aligns best
+function fillLayers(layers) {
+  const information = layers.map(layer => layer.statistics.reduce((sum, head) => sum + head.information, 0));
+  if ($('translate-layer').children.length !== layers.length) {
+    $('translate-layer').replaceChildren(...layers.map((_, i) => new Option(`layer ${i + 1}, mean of heads`, i)));
+    $('translate-layer').value = information.indexOf(Math.max(...information));  // it aligns best
   }
   show('translate-foot');
 }
@@ -815,7 +838,9 @@ onSubmit('translate', translate);
 
 let written = [];  // tokens: {text, token, log, top}
 function write() {
-  const prompt = $('write-text').value, body = {model: modelOf('generate').id, prompt, logprobs: 5, stream: true};
+  const prompt = $('write-text').value;
+  const body = {model: modelOf('generate').id, prompt, logprobs: 5, stream: true, stream_options: {include_usage: true},
+                seed: Math.floor(Math.random() * 2 ** 31)};
   for (const name of ['temperature', 'top_k', 'top_p', 'min_p', 'seed', 'max_tokens']) {
     const value = $(`write-${name}`).value;
     if (value !== '') body[name] = Number(value);
@@ -830,16 +855,18 @@ function write() {
   out.classList.add('caret');
   $('write-stop').disabled = false;
   const began = performance.now();
-  let reason = null, mine = null;
+  let reason = null, mine = null, count = 0;
   work('write', 'Writing', async signal => {
     mine = signal;
     await listen('/v1/completions', body, signal, event => {
+      count = event.usage?.completion_tokens ?? count;
       const choice = event.choices?.[0];
       if (!choice) return;
       for (const token of tokensOf(choice)) addToken(out, token);
       reason = choice.finish_reason || reason;
     });
-    $('write-stage').textContent = reason === 'length' ? 'Ended at the limit' : 'Ended by the model';
+    const full = count > 0 && count < body.max_tokens;
+    $('write-stage').textContent = reason !== 'length' ? 'Ended by the model' : full ? 'Context full' : 'Ended at the limit';
   }).then(() => {
     if (running.write.signal !== mine) return;
     out.classList.remove('caret');
@@ -849,6 +876,7 @@ function write() {
     const seconds = (performance.now() - began) / 1000, logs = written.map(token => token.log).filter(Number.isFinite);
     const facts = [plural(written.length, 'token'), `${(written.length / seconds).toFixed(1)} tokens/s`];
     if (logs.length) facts.push(`perplexity ${Math.exp(-logs.reduce((a, b) => a + b, 0) / logs.length).toFixed(2)}`);
+    facts.push(`seed ${body.seed}`);
     $('write-stats').textContent = facts.join(' \u00b7 ');
     show('write-foot', written.length > 0);
     show('write-copy', written.length > 0);
@@ -1014,13 +1042,23 @@ function placesIn(text, tokens) {
   const take = before.map(one => [wrong(one), one]).reduce((a, b) => b[0] < a[0] ? b : a)[1];
   return tokens.map(token => ({...token, from: take(token.begin).length, to: take(token.end).length}));
 }
+// Taggers learn the label of a word from its first token.
+function taggedWords(text, tokens) {
+  const words = [], inWord = at => at > 0 && /[\p{L}\p{M}\p{N}]/u.test(text[at]) && /[\p{L}\p{M}\p{N}]/u.test(text[at - 1]) && !UNSPACED.test(text[at]);
+  for (const token of placesIn(text, tokens)) {
+    const last = words[words.length - 1];
+    if (last && last.to === token.from && inWord(token.from)) last.to = token.to;
+    else words.push({...token});
+  }
+  return words;
+}
 const hueOf = new Map();
 function tagged(text, tokens) {
   const spans = [], bare = label => label.replace(/^[BIES]-/, '');
-  for (const token of placesIn(text, tokens)) {
+  for (const token of taggedWords(text, tokens)) {
     if (token.label === 'O') continue;
     const last = spans[spans.length - 1], label = bare(token.label);
-    if (last && last.label === label && !/^[BS]-/.test(token.label) && /^\s*$/.test(text.slice(last.to, token.from))) {
+    if (last && last.label === label && /^[IE]-/.test(token.label) && /^\s*$/.test(text.slice(last.to, token.from))) {
       last.to = token.to;
       last.probability = Math.min(last.probability, token.probability ?? 1);
     } else if (token.to > token.from) spans.push({label, from: token.from, to: token.to, probability: token.probability ?? 1});

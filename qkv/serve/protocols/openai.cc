@@ -1,6 +1,7 @@
 // OpenAI's protocol: /v1/models, /v1/completions, /v1/embeddings.
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -20,6 +21,9 @@ ResponseJson model_json(const ServedModel& model) {
   ResponseJson one{{"id", model.name()}, {"object", "model"},    {"created", model.created()},
                    {"owned_by", "qkv"},  {"kind", model.kind()}, {"tasks", model.tasks()}};
   if (const auto& filler = model.pipelines().mask_filler) one["mask_token"] = filler->mask_token();
+  // Its files say how to compute the vector of a sentence.
+  if (model.pipelines().embedder && std::filesystem::exists(model.folder() / "modules.json"))
+    one["sentence_transformers"] = true;
   return one;
 }
 

@@ -1,5 +1,7 @@
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "apps/number_words.h"
 #include "qkv/io/safetensors.h"
 #include "tests/apps/random_model.h"
 #include "tests/apps/run.h"
@@ -91,6 +93,87 @@ TEST(Demo, TrainsOnceAndIsUsedAgain) {
   const std::string model = read_file(fs::path(folder) / "model.safetensors");
   expect_failure(run_qkv(again), 2, {folder, "other settings", "--retrain"});
   EXPECT_EQ(read_file(fs::path(folder) / "model.safetensors"), model);
+}
+
+// Parts of a number of three digits in German order, each with its byte range in the English words.
+struct NumberPart {
+  std::string german;
+  size_t begin, end;
+};
+
+std::vector<NumberPart> parts_of(int number) {
+  const std::string english = apps::english_number(number);
+  const size_t hundred = english.find(" hundred "), rest = hundred + 9;
+  std::vector<NumberPart> parts = {
+      {number / 100 == 1 ? "ein" : apps::german_number(number / 100), 0, hundred},
+      {"hundert", hundred + 1, rest - 1}};
+  const int units = number % 10, below = number % 100;
+  const size_t hyphen = english.find('-');
+  if (hyphen == std::string::npos) {
+    parts.push_back({apps::german_number(below), rest, english.size()});
+  } else {
+    parts.push_back({units == 1 ? "ein" : apps::german_number(units), hyphen + 1, english.size()});
+    parts.push_back({"und", hyphen, hyphen + 1});
+    parts.push_back({apps::german_number(below - units), rest, hyphen});
+  }
+  return parts;
+}
+
+// The byte range of each token but </s> in the text.
+std::vector<std::pair<size_t, size_t>> ranges_of(const nlohmann::json& tokens) {
+  const std::string mark = "\u2581";
+  std::vector<std::pair<size_t, size_t>> ranges;
+  size_t at = 0;
+  for (std::string token : tokens) {
+    if (token == "</s>") break;
+    if (token.starts_with(mark)) {
+      if (at > 0) ++at;
+      token.erase(0, mark.size());
+    }
+    ranges.emplace_back(at, at + token.size());
+    at += token.size();
+  }
+  return ranges;
+}
+
+TEST(NightlyDemo, AlignsNumberWords) {
+  const Scratch scratch;
+  const std::string folder = (scratch / "demo").string();
+  ASSERT_EQ(run_qkv({"demo", "--out", folder}).status, 0);
+  std::string input;
+  std::vector<int> numbers;
+  for (int number = 102; number < 1000; number += 7) {
+    if (number % 100 == 0) continue;
+    numbers.push_back(number);
+    input += apps::english_number(number) + "\n";
+  }
+  const Outcome outcome = run_qkv({"translate", folder, "--alignments", "--json"}, {.input = input});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  std::string line;
+  int right = 0, tokens = 0;
+  for (const int number : numbers) {
+    ASSERT_TRUE(std::getline(lines, line));
+    const auto result = nlohmann::json::parse(line);
+    if (result["translation"] != apps::german_number(number)) continue;
+    const nlohmann::json& best = result["hypotheses"][0];
+    const auto source = ranges_of(result["source_tokens"]), target = ranges_of(best["tokens"]);
+    for (size_t i = 0; i < target.size(); ++i) {
+      const auto position = best["alignment"][i].get<size_t>();
+      bool found = false;
+      size_t begin = 0;
+      for (const NumberPart& part : parts_of(number)) {
+        const size_t end = begin + part.german.size();
+        found |= begin < target[i].second && target[i].first < end && position < source.size() &&
+                 source[position].first < part.end && part.begin < source[position].second;
+        begin = end;
+      }
+      right += found ? 1 : 0;
+      ++tokens;
+    }
+  }
+  EXPECT_GT(tokens, 300);
+  EXPECT_GT(right, 0.9 * tokens) << right << " of " << tokens;
 }
 
 TEST(NightlyDemo, RetrainsWithOtherSettings) {
