@@ -5,7 +5,7 @@ namespace qkv::apps {
 
 // From now on an allocation that fails within a library for which memory was reserved (ReservedMemory) is
 // repeated; any other throws std::bad_alloc. If a library does not let that exception through, the process
-// ends with a message and status 1.
+// ends with a message and status 1. If the address space is limited, all threads allocate from one heap.
 void handle_out_of_memory();
 
 }  // namespace qkv::apps
