@@ -1,5 +1,8 @@
 #include "apps/line_results.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -68,8 +71,10 @@ void flush_stdout() {
   errno = 0;
   std::cout.flush();
   if (std::cout) return;
-  throw IoError(concat("cannot write to stdout: ",
-                       errno != 0 ? std::generic_category().message(errno) : "is the disk full?"));
+  const std::string reason = errno != 0 ? std::generic_category().message(errno) : "is the disk full?";
+  const int mode = ::fcntl(STDOUT_FILENO, F_GETFL);
+  const bool closed = mode < 0 || (mode & O_ACCMODE) == O_RDONLY;
+  throw IoError(concat("cannot write to stdout: ", closed ? "it is closed" : reason));
 }
 
 void end_lines(const LineArguments& arguments, const pipelines::LineCounts& counts) {

@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <filesystem>
@@ -58,6 +61,14 @@ void declare(CLI::App& program, Command& commands) {
   add_config_option(program);
 }
 
+// A file that is opened later would otherwise get the number of a closed standard stream, and its output.
+// Reading from and writing to the replacement fails, as with a closed one.
+void open_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 int fail(const std::string& message, int status = kFailed) {
   say(message);
   return status;
@@ -91,6 +102,7 @@ int run(CLI::App& program, Command& commands, int argc, char** argv) {
 }  // namespace qkv::apps
 
 int main(int argc, char** argv) {
+  qkv::apps::open_closed_streams();
   qkv::apps::handle_out_of_memory();
   qkv::apps::explain_bus_errors();
   CLI::App program{"Train, run and look into Transformers.\n",
@@ -99,5 +111,5 @@ int main(int argc, char** argv) {
   qkv::set_log_sink([](qkv::LogLevel level, const std::string& message) {
     qkv::apps::say((level == qkv::LogLevel::warning ? "warning: " : "") + message);
   });
-  return qkv::apps::run(program, commands, argc, argv);
+  return qkv::apps::returned(qkv::apps::run(program, commands, argc, argv));
 }

@@ -23,6 +23,8 @@ constexpr FieldFlag kTranslationFlags[] = {
      "Likewise for the target, with --separate-vocab (default: one is trained)"},
     {"--vocab-size", "vocabulary.size", "N",
      "Size of the vocabulary to train; smaller if the text yields fewer pieces"},
+    {"--vocab-lines", "vocabulary.lines", "LINES",
+     "Lines to train the vocabulary on, a random sample of both files; 0: all"},
     {"--vocab-kind", "vocabulary.kind", "unigram|bpe", "Kind of the vocabulary to train"},
     {"--separate-vocab", "vocabulary.separate", "", "Train one vocabulary per language"},
     {"--byte-fallback", "vocabulary.byte_fallback", "", "Encode rare characters as bytes, not <unk>"},

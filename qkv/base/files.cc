@@ -42,7 +42,8 @@ class Descriptor {
 
 // The descriptor of a regular file, and its size.
 int open_regular(const std::filesystem::path& path, size_t& size) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Opening a pipe would otherwise wait for its writer. Regular files are read as without the flag.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number() < 0) throw IoError(concat("cannot open ", path.string(), ": ", reason()));
   struct stat status {};
   if (::fstat(file.number(), &status) != 0)
@@ -238,7 +239,10 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     descriptor_ = open_in_place(path_);
   } else {
     temporary_ = path_.string() + temporary_name();
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    struct stat replaced {};
+    if (descriptor_ >= 0 && ::stat(path_.c_str(), &replaced) == 0 && S_ISREG(replaced.st_mode))
+      ::fchmod(descriptor_, replaced.st_mode & 0777);
   }
   if (descriptor_ < 0) throw IoError(concat("cannot write ", path_.string(), ": ", reason()));
 }

@@ -80,9 +80,9 @@ class MappedFile {
 void release_mapped(const void* data, size_t bytes);
 
 // Writes to a temporary file beside the target and renames it on commit(), after flushing to disk: readers
-// see either the old or the new content, even after a crash. Without commit() nothing remains. Several
-// objects may write to the same path, each to its own temporary file; the last commit() wins. Devices and
-// pipes (/dev/null, /dev/stdout) are written to directly.
+// see either the old or the new content, even after a crash. The access rights of a replaced file stay.
+// Without commit() nothing remains. Several objects may write to the same path, each to its own temporary
+// file; the last commit() wins. Devices and pipes (/dev/null, /dev/stdout) are written to directly.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

@@ -3,6 +3,9 @@
 #include <sys/mman.h>
 
 #include <new>
+#include <utility>
+
+#include "qkv/base/per_thread.h"
 
 namespace qkv {
 namespace {
@@ -22,15 +25,41 @@ size_t whole_pages(size_t bytes) {
   return bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage;
 }
 
+// The reservation that a thread keeps for its next one.
+struct Kept {
+  static constexpr size_t kMost = size_t{4} << 20;
+
+  Kept() = default;
+  ~Kept() {
+    if (memory) ::munmap(memory, bytes);
+  }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+
+  void* memory = nullptr;
+  size_t bytes = 0;
+};
+
 }  // namespace
 
 ReservedMemory::ReservedMemory(size_t bytes) : bytes_(whole_pages(bytes)), outer_(innermost) {
-  memory_ = map(2 * bytes_);
-  ::munmap(static_cast<std::byte*>(memory_) + bytes_, bytes_);
+  Kept& kept = per_thread<Kept>();
+  if (kept.memory && kept.bytes >= bytes_) {
+    bytes_ = kept.bytes;
+    memory_ = std::exchange(kept.memory, nullptr);
+  } else {
+    memory_ = map(2 * bytes_);
+    ::munmap(static_cast<std::byte*>(memory_) + bytes_, bytes_);
+  }
   innermost = this;
 }
 
 ReservedMemory::~ReservedMemory() {
+  Kept& kept = per_thread<Kept>();
+  if (memory_ && bytes_ <= Kept::kMost && (!kept.memory || kept.bytes < bytes_)) {
+    std::swap(kept.memory, memory_);
+    std::swap(kept.bytes, bytes_);
+  }
   if (memory_) ::munmap(memory_, bytes_);
   innermost = outer_;
 }

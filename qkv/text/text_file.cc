@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <new>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "qkv/base/error.h"
@@ -18,6 +19,20 @@ namespace {
 constexpr size_t kPieceBytes = size_t{1} << 18;
 
 std::string reason() { return std::generic_category().message(errno); }
+
+// The name of UTF-16 if a text begins so: with a byte order mark, or with Latin letters, of which every other
+// byte is zero. Empty for other texts.
+std::string_view utf16_name(std::string_view text) {
+  if (text.starts_with("\xFF\xFE")) return "UTF-16LE";
+  if (text.starts_with("\xFE\xFF")) return "UTF-16BE";
+  constexpr size_t kLeast = 4, kMost = 256;
+  text = text.substr(0, kMost);
+  size_t zeros[2] = {0, 0};  // at even and odd places
+  for (size_t i = 0; i < text.size(); ++i) zeros[i % 2] += text[i] == '\0' ? 1 : 0;
+  const bool half_zeros = text.size() >= kLeast && zeros[0] + zeros[1] >= text.size() / 3;
+  if (!half_zeros || (zeros[0] > 0 && zeros[1] > 0)) return {};
+  return zeros[0] == 0 ? "UTF-16LE" : "UTF-16BE";
+}
 
 }  // namespace
 
@@ -52,7 +67,14 @@ TextFile& TextFile::operator=(TextFile&&) noexcept = default;
 size_t TextFile::read(char* data, size_t bytes) {
   errno = 0;
   const int count = gzread(stream_->file, data, static_cast<unsigned>(std::min(bytes, kPieceBytes)));
-  if (count > 0) return static_cast<size_t>(count);
+  if (count > 0) {
+    const auto found = static_cast<size_t>(count);
+    const std::string_view encoding =
+        std::exchange(begins_, false) ? utf16_name({data, found}) : std::string_view();
+    if (encoding.empty()) return found;
+    throw DataError(concat(name_, ", line 1, byte 1: expected UTF-8, found ", encoding, "; iconv -f ",
+                           encoding, " -t UTF-8 converts it"));
+  }
   int code = Z_OK;
   const char* message = gzerror(stream_->file, &code);
   if (code == Z_OK || code == Z_STREAM_END) return 0;

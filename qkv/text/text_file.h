@@ -21,7 +21,7 @@ class TextFile {
   TextFile& operator=(TextFile&&) noexcept;
 
   // Reads up to `bytes` bytes; returns 0 at the end. Throws IoError if reading fails, DataError for damaged
-  // or truncated compressed data.
+  // or truncated compressed data, and for a text that begins as UTF-16.
   size_t read(char* data, size_t bytes);
 
   // The path or "stdin", for messages.
@@ -30,6 +30,7 @@ class TextFile {
  private:
   struct Stream;
   std::string name_;
+  bool begins_ = true;  // nothing was read
   std::unique_ptr<Stream> stream_;
 };
 

@@ -40,10 +40,13 @@ constexpr size_t kRoom = size_t{32} << 20;
 class Sentences : public sentencepiece::SentenceIterator {
  public:
   explicit Sentences(const TrainOptions& options) : options_(options), random_(options.seed, 0x535045ull) {
-    for (const auto& path : options.inputs) unseen_ += count(path);
-    wanted_ = std::min(unseen_, options.max_sentences);
+    for (const auto& path : options.inputs) count(path);
+    wanted_ = options.max_sentences > 0 ? std::min(unseen_, options.max_sentences) : unseen_;
+    lines_.used = wanted_;
     advance();
   }
+
+  const TrainedLines& lines() const { return lines_; }
 
   bool done() const override { return done_; }
   void Next() override { advance(); }
@@ -63,12 +66,14 @@ class Sentences : public sentencepiece::SentenceIterator {
     return false;
   }
 
-  int64_t count(const std::filesystem::path& path) const {
+  void count(const std::filesystem::path& path) {
     LineReader reader(path);
     std::string line;
-    int64_t sentences = 0;
-    while (reader.next(line)) sentences += usable(reader, line);
-    return sentences;
+    while (reader.next(line)) {
+      unseen_ += usable(reader, line) ? 1 : 0;
+      lines_.skipped_bad_utf8 += valid_utf8(line) ? 0 : 1;
+    }
+    lines_.lines += reader.lines();
   }
 
   void advance() {
@@ -102,6 +107,7 @@ class Sentences : public sentencepiece::SentenceIterator {
   const TrainOptions& options_;
   RandomStream random_;
   int64_t unseen_ = 0, wanted_ = 0, taken_ = 0;
+  TrainedLines lines_;
   size_t file_ = 0;
   std::unique_ptr<LineReader> reader_;
   std::string line_;
@@ -118,8 +124,8 @@ void validate(const TrainOptions& options) {
   if (!(options.character_coverage >= 0.9 && options.character_coverage <= 1.0)) {
     throw UsageError(concat("character coverage: expected 0.9 to 1, found ", options.character_coverage));
   }
-  if (options.max_sentences < 1) {
-    throw UsageError(concat("max_sentences: expected at least 1, found ", options.max_sentences));
+  if (options.max_sentences < 0) {
+    throw UsageError(concat("max_sentences: expected 0 or more, found ", options.max_sentences));
   }
 }
 
@@ -151,9 +157,10 @@ int64_t largest_possible(std::string_view message) { return size_after(message, 
                      " pieces: ", plain_sentencepiece_message(message)));
 }
 
-std::string train_to_the_end(const TrainOptions& options) {
+std::string train_to_the_end(const TrainOptions& options, TrainedLines& lines) {
   Sentences sentences(options);
   sentences.rethrow();
+  lines = sentences.lines();
   if (sentences.done()) {
     throw DataError(concat("vocabulary training: expected sentences in ", options.inputs.front().string(),
                            options.inputs.size() > 1 ? " and the others" : "", ", found none"));
@@ -189,7 +196,7 @@ std::string train_to_the_end(const TrainOptions& options) {
   TrainOptions smaller = options;
   smaller.vocab_size = largest;
   smaller.smaller_if_needed = false;
-  return train_to_the_end(smaller);
+  return train_to_the_end(smaller, lines);
 }
 
 // Abandoned threads, which only the end of the process waits for: they use SentencePiece's globals, which
@@ -220,19 +227,22 @@ struct Training {
   std::condition_variable ended;
   bool done = false;
   std::string model;
+  TrainedLines lines;
   std::exception_ptr error;
 };
 
 void run(Training& training) {
   std::string model;
+  TrainedLines lines;
   std::exception_ptr error;
   try {
-    model = train_to_the_end(training.options);
+    model = train_to_the_end(training.options, lines);
   } catch (...) {
     error = std::current_exception();
   }
   const std::lock_guard lock(training.mutex);
   training.model = std::move(model);
+  training.lines = lines;
   training.error = error;
   training.done = true;
   training.ended.notify_all();
@@ -240,10 +250,13 @@ void run(Training& training) {
 
 }  // namespace
 
-std::string train_sentencepiece(const TrainOptions& options, const std::atomic<bool>* stop) {
+std::string train_sentencepiece(const TrainOptions& options, const std::atomic<bool>* stop,
+                                TrainedLines* lines) {
   validate(options);
   throw_if_stopped(stop);
-  if (!stop) return train_to_the_end(options);
+  TrainedLines unused;
+  TrainedLines& counted = lines ? *lines : unused;
+  if (!stop) return train_to_the_end(options, counted);
   constexpr auto kLook = std::chrono::milliseconds(20);
   AbandonedThreads& abandoned = AbandonedThreads::instance();
   const auto training = std::make_shared<Training>();
@@ -252,7 +265,7 @@ std::string train_sentencepiece(const TrainOptions& options, const std::atomic<b
   try {
     thread = start_thread([training] { run(*training); });
   } catch (const std::system_error&) {  // no thread available: trains without stops
-    return train_to_the_end(options);
+    return train_to_the_end(options, counted);
   }
   std::unique_lock lock(training->mutex);
   while (!training->ended.wait_for(lock, kLook, [&] { return training->done; })) {
@@ -263,6 +276,7 @@ std::string train_sentencepiece(const TrainOptions& options, const std::atomic<b
   lock.unlock();
   thread.join();
   if (training->error) std::rethrow_exception(training->error);
+  counted = training->lines;
   return std::move(training->model);
 }
 

@@ -36,6 +36,9 @@ void validate(const TokenizerTraining& training) {
   if (training.limit_alphabet < 0) {
     throw UsageError(concat("limit_alphabet: expected at least 0, found ", training.limit_alphabet));
   }
+  if (training.vocab_lines < 0) {
+    throw UsageError(concat("vocab_lines: expected at least 0, found ", training.vocab_lines));
+  }
 }
 
 void require_size(const TokenizerTraining& training, size_t least, const char* what) {

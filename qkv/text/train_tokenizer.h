@@ -28,6 +28,7 @@ struct TokenizerTraining {
   bool skip_bad_utf8 = false;  // skip lines that are not UTF-8 instead of throwing
   // wordpiece: characters that get tokens, the most frequent ones; words with others are [UNK]. 0: all.
   int64_t limit_alphabet = 0;
+  int64_t vocab_lines = 100'000;  // unigram: lines to train on, drawn at random from longer texts; 0: all
 };
 
 // What training has done so far.
@@ -35,6 +36,7 @@ struct TokenizerProgress {
   enum class Stage { reading, merging, unigram, done };
   Stage stage = Stage::reading;
   int64_t lines = 0, skipped_lines = 0;   // skipped: not UTF-8
+  int64_t used_lines = 0;                 // that unigram is trained on
   int64_t words = 0, distinct_words = 0;  // as split before the model: wordpiece, bpe
   int64_t characters = 0;                 // of the text, each counted once: wordpiece, chars
   int64_t tokens = 0, merges = 0;         // tokens: of the vocabulary

@@ -37,6 +37,33 @@ TEST(AtomicFile, ReplacesOnCommitOnly) {
 
 // Two objects of one process: each has a temporary file of its own, so that the result is one content or the
 // other.
+TEST(AtomicFile, KeepsTheAccessRightsOfTheReplacedFile) {
+  const testing::Scratch scratch;
+  const std::filesystem::path path = scratch.write("secret", "old");
+  for (const mode_t mode : {0600, 0660, 0444}) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    write_file_atomically(path, "new");
+    struct stat status {};
+    ASSERT_EQ(::stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, mode);
+  }
+  const mode_t before = ::umask(0002);
+  write_file_atomically(scratch / "shared", "new");
+  ::umask(before);
+  struct stat status {};
+  ASSERT_EQ(::stat((scratch / "shared").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, mode_t{0664});
+}
+
+TEST(Files, APipeInPlaceOfAFileIsAnErrorAtOnce) {
+  const testing::Scratch scratch;
+  const std::filesystem::path path = scratch / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  for (const std::string& message :
+       {message_of<IoError>([&] { read_file(path); }), message_of<IoError>([&] { MappedFile file(path); })})
+    EXPECT_EQ(message, concat("cannot read ", path.string(), ": not a regular file"));
+}
+
 TEST(AtomicFile, ThreadsMayWriteTheSamePath) {
   const Scratch scratch;
   const auto path = scratch / "file";

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdint>
+#include <fstream>
 #include <new>
 #include <thread>
 
@@ -24,6 +27,34 @@ TEST(ReservedMemory, IsReleasedOnceAndInnermostFirst) {
     EXPECT_TRUE(release_reserved_memory());
   }
   EXPECT_FALSE(release_reserved_memory());
+}
+
+// The address space of this process.
+int64_t mapped_bytes() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * ::sysconf(_SC_PAGESIZE);
+}
+
+TEST(ReservedMemory, IsKeptForTheThreadsNextOne) {
+  std::thread([] {
+    constexpr size_t kBytes = size_t{4} << 20;
+    mapped_bytes();  // takes what reading the file takes
+    const int64_t before = mapped_bytes();
+    { const ReservedMemory small(kBytes); }
+    EXPECT_EQ(mapped_bytes() - before, static_cast<int64_t>(kBytes));
+    {
+      const ReservedMemory smaller(kBytes / 2), other(1);
+      EXPECT_LT(mapped_bytes() - before, static_cast<int64_t>(kBytes + kBytes / 2));
+      EXPECT_TRUE(release_reserved_memory());
+      EXPECT_TRUE(release_reserved_memory());
+      EXPECT_FALSE(release_reserved_memory());
+    }
+    EXPECT_EQ(mapped_bytes(), before);
+    { const ReservedMemory large(2 * kBytes); }
+    EXPECT_EQ(mapped_bytes(), before);
+    EXPECT_FALSE(release_reserved_memory());
+  }).join();
 }
 
 TEST(ReservedMemory, IsPerThread) {

@@ -52,6 +52,49 @@ TEST_F(Process, AFullDeviceBehindStdoutIsAnError) {
   }
 }
 
+TEST_F(Process, AClosedStdoutIsNamed) {
+  const std::string line = std::string("exec ") + QKV_PROGRAM + " inspect " + (scratch_ / "model").string();
+  const Outcome outcome = run({"/bin/sh", "-c", line + " >&-"});
+  EXPECT_EQ(outcome.status, 1);
+  expect_in("cannot write to stdout: it is closed", outcome.err);
+}
+
+// The run's files must not get the numbers of closed streams, and their output.
+TEST_F(Process, ATrainingWithClosedStreamsWritesTheSameFiles) {
+  std::string line = "exec";
+  for (const std::string& argument : command("train-tiny", scratch_ / "closed")) {
+    if (argument != "--quiet") line += " " + argument;
+  }
+  EXPECT_EQ(run({"/bin/sh", "-c", line + " <&- >&- 2>&-"}).status, 0);
+  EXPECT_EQ(run(command("train-tiny", scratch_ / "open")).status, 0);
+  EXPECT_EQ(results_of(scratch_ / "closed"), results_of(scratch_ / "open"));
+}
+
+// Each of the trainer's threads would reserve a heap of 64 MiB, and map each block by itself where it gets
+// none.
+TEST_F(Process, AVocabularyIsTrainedInLittleAddressSpace) {
+  std::string text;
+  for (int i = 0; i < 3000; ++i) {
+    for (int k = 0; k < 8; ++k) text += "word" + std::to_string(i * i * (k + 7) % 5003) + " ";
+    text += "\n";
+  }
+  const std::vector<std::string> train{QKV_PROGRAM,
+                                       "train-tokenizer",
+                                       scratch_.write("text", text).string(),
+                                       "--kind",
+                                       "unigram",
+                                       "--vocab-size",
+                                       "500",
+                                       "--overwrite",
+                                       "--out",
+                                       (scratch_ / "tokenizer").string()};
+  const Outcome enough = run(train, {.address_space = 200'000'000});
+  EXPECT_EQ(enough.status, 0) << enough.err;
+  const Outcome little = run(train, {.address_space = 110'000'000});
+  EXPECT_EQ(little.status, 1) << little.err;
+  expect_in("out of memory", little.err);
+}
+
 // As `qkv translate ... | head -1`: ends by SIGPIPE, without a message.
 TEST_F(Process, AClosedPipeEndsItQuietly) {
   std::string lines;

@@ -33,6 +33,29 @@ std::string long_text() {
   return text;
 }
 
+TEST(TextFile, NamesTextInUtf16) {
+  const testing::Scratch scratch;
+  const auto zeros_after = [](std::string_view text) {
+    std::string wide;
+    for (const char letter : text) wide += std::string{letter, '\0'};
+    return wide;
+  };
+  const std::string little = zeros_after("A cat.\r\nA dog.\r\n");
+  const std::string big = std::string(1, '\0') + little.substr(0, little.size() - 1);
+  for (const auto& [text, name] : {std::pair("\xFF\xFE" + little, "UTF-16LE"),
+                                   {"\xFE\xFF" + big, "UTF-16BE"},
+                                   {little, "UTF-16LE"},
+                                   {big, "UTF-16BE"}}) {
+    EXPECT_EQ(testing::message_of<DataError>([&] { count_lines(scratch.write("text", text)); }),
+              concat((scratch / "text").string(), ", line 1, byte 1: expected UTF-8, found ", name,
+                     "; iconv -f ", name, " -t UTF-8 converts it"));
+  }
+  using namespace std::string_literals;
+  for (const std::string& text : {"\0"s, "a\0"s, "\0\0\0\0"s, "a\nb\0\nc"s, "\0abcdef"s}) {
+    EXPECT_EQ(text_of(scratch.write("text", text)), text);
+  }
+}
+
 TEST(TextFile, ReadsPlainAndCompressedTextAlike) {
   const testing::Scratch scratch;
   for (const std::string& text :

@@ -299,11 +299,16 @@ TEST(TrainSentencepiece, SameTextSameBytes) {
     // Sampling is a function of the seed too.
     TrainOptions sampled = options;
     sampled.max_sentences = 200;
-    const std::string from_sample = train_sentencepiece(sampled);
+    TrainedLines lines;
+    const std::string from_sample = train_sentencepiece(sampled, nullptr, &lines);
+    EXPECT_EQ(lines.used, 200);
+    EXPECT_EQ(lines.lines, count_lines(corpora.english) + count_lines(corpora.german));
     EXPECT_NE(from_sample, model);
     EXPECT_EQ(train_sentencepiece(sampled), from_sample);
     sampled.seed = 2;
     EXPECT_NE(train_sentencepiece(sampled), from_sample);
+    sampled.max_sentences = 0;
+    EXPECT_EQ(train_sentencepiece(sampled), model);
   }
 }
 
@@ -359,7 +364,7 @@ TEST(TrainSentencepiece, NamesBadInput) {
   const auto text = folder.write("text", corpus(kEnglish, 3));
   EXPECT_THROW(train({.inputs = {text}, .vocab_size = 3})(), UsageError);
   EXPECT_THROW(train({.inputs = {text}, .character_coverage = 1.5})(), UsageError);
-  EXPECT_THROW(train({.inputs = {text}, .max_sentences = 0})(), UsageError);
+  EXPECT_THROW(train({.inputs = {text}, .max_sentences = -1})(), UsageError);
   const auto latin = folder.write("latin", corpus(kEnglish, 3) +
                                                "stra\xDF"
                                                "e\n");

@@ -36,7 +36,8 @@ void add_bleu(Command& app) {
   Command* command = add_command(app, "bleu",
                                  "Compute BLEU and chrF2 of translations, with sacreBLEU's results.\n"
                                  "BLEU uses the tokenizer 13a and exponential smoothing. Both score "
-                                 "the whole file.",
+                                 "the whole file. A byte order mark at the beginning of a file is skipped;\n"
+                                 "sacreBLEU counts it as a character.",
                                  "qkv translate model < test.en | qkv bleu - test.de");
   const auto arguments = std::make_shared<BleuArguments>();
   add_option(*command, "HYP", arguments->hypotheses, "FILE", "Translations, one per line; - is stdin")

@@ -82,11 +82,16 @@ class LogFile {
  private:
   int opened() const {
     // Opened by its path, a file that is standard error would be written at two places.
-    const int file = path_ == "/dev/stderr" ? ::dup(STDERR_FILENO)
-                     : path_ == "/dev/stdout"
-                         ? ::dup(STDOUT_FILENO)
-                         : ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (file < 0) throw IoError(concat(path_, ": cannot be opened for appending: ", std::strerror(errno)));
+    const int file =
+        path_ == "/dev/stderr" ? ::dup(STDERR_FILENO)
+        : path_ == "/dev/stdout"
+            ? ::dup(STDOUT_FILENO)
+            // A pipe without a reader would otherwise block the start, a full one every request.
+            : ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (file < 0) {
+      throw IoError(concat(path_, ": cannot be opened for appending: ",
+                           errno == ENXIO ? "a pipe that no process reads" : std::strerror(errno)));
+    }
     return file;
   }
 

@@ -16,8 +16,6 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/stop.h"
-#include "qkv/base/utf8.h"
-#include "qkv/text/lines.h"
 #include "qkv/text/train_tokenizer.h"
 
 namespace qkv::apps {
@@ -32,7 +30,7 @@ struct TrainTokenizerArguments {
   TokenizerTraining training;
   std::vector<std::string> inputs;
   std::string out;
-  std::optional<int64_t> vocab_size, min_frequency, limit_alphabet;
+  std::optional<int64_t> vocab_size, min_frequency, limit_alphabet, vocab_lines;
   bool lowercase = false, cased = false, overwrite = false, json = false, quiet = false;
 };
 
@@ -106,12 +104,15 @@ void complete(TrainTokenizerArguments& arguments) {
   only(arguments.min_frequency.has_value(), wordpiece || training.kind == TokenizerKind::bpe,
        "--min-frequency", "only for --kind wordpiece and bpe");
   only(arguments.limit_alphabet.has_value(), wordpiece, "--limit-alphabet", "only for --kind wordpiece");
+  only(arguments.vocab_lines.has_value(), training.kind == TokenizerKind::unigram, "--vocab-lines",
+       "only for --kind unigram");
   only(arguments.lowercase, wordpiece, "--lowercase", "only for --kind wordpiece");
   only(arguments.cased, wordpiece, "--cased", "only for --kind wordpiece");
   training.inputs.assign(arguments.inputs.begin(), arguments.inputs.end());
   training.vocab_size = arguments.vocab_size.value_or(training.vocab_size);
   training.min_frequency = arguments.min_frequency.value_or(training.min_frequency);
   training.limit_alphabet = arguments.limit_alphabet.value_or(training.limit_alphabet);
+  training.vocab_lines = arguments.vocab_lines.value_or(training.vocab_lines);
   training.lowercase = !arguments.cased;
 }
 
@@ -130,8 +131,9 @@ nlohmann::ordered_json summary(const TrainTokenizerArguments& arguments, const T
   const TokenizerKind kind = arguments.training.kind;
   nlohmann::ordered_json json = {
       {"folder", arguments.out}, {"kind", name_of(kind)}, {"vocab_size", found.tokens}};
-  if (kind != TokenizerKind::unigram) json["lines"] = found.lines;
+  json["lines"] = found.lines;
   json["skipped_lines"] = found.skipped_lines;
+  if (kind == TokenizerKind::unigram) json["used_lines"] = found.used_lines;
   if (kind == TokenizerKind::wordpiece || kind == TokenizerKind::bpe) {
     json["words"] = found.words;
     json["distinct_words"] = found.distinct_words;
@@ -161,17 +163,6 @@ void write_tokenizer(const std::filesystem::path& folder, const std::string& tok
   }
 }
 
-// Unigram training reports no counts and cannot read stdin.
-int64_t count_skipped_lines(const std::vector<std::string>& inputs) {
-  int64_t skipped = 0;
-  std::string line;
-  for (const std::string& input : inputs) {
-    text::LineReader reader(input);
-    while (reader.next(line)) skipped += valid_utf8(line) ? 0 : 1;
-  }
-  return skipped;
-}
-
 void train_tokenizer(TrainTokenizerArguments& arguments) {
   complete(arguments);
   require_free(arguments);
@@ -191,12 +182,16 @@ void train_tokenizer(TrainTokenizerArguments& arguments) {
   }
   progress.clear();
   write_tokenizer(arguments.out, tokenizer, text::trained_tokenizer_config(arguments.training));
-  TokenizerProgress found = progress.last();
-  if (arguments.training.kind == TokenizerKind::unigram && arguments.training.skip_bad_utf8)
-    found.skipped_lines = count_skipped_lines(arguments.inputs);
+  const TokenizerProgress& found = progress.last();
   const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
   if (!arguments.quiet) {
-    say(concat(arguments.out, ": ", counted(found.tokens, "tokens"), " in ", fixed(seconds, 1), " s"));
+    const int64_t most = arguments.training.vocab_lines;
+    const bool sampled =
+        arguments.training.kind == TokenizerKind::unigram && found.used_lines == most && most < found.lines;
+    say(concat(arguments.out, ": ", counted(found.tokens, "tokens"), " in ", fixed(seconds, 1), " s",
+               sampled ? concat(", from ", grouped(most), " of ", counted(found.lines, "lines"),
+                                ", drawn at random (--vocab-lines)")
+                       : ""));
     if (found.tokens < arguments.training.vocab_size && arguments.training.kind != TokenizerKind::chars) {
       say(concat("the text yields no more than ", counted(found.tokens, "tokens"), " of ",
                  grouped(arguments.training.vocab_size)));
@@ -231,6 +226,9 @@ void add_train_tokenizer(Command& app) {
                     defaults.min_frequency, ")"));
   add_option(*command, "--limit-alphabet", arguments->limit_alphabet, "N",
              "wordpiece: characters that get tokens, the most frequent ones; 0: all (default: 0)");
+  add_option(*command, "--vocab-lines", arguments->vocab_lines, "LINES",
+             concat("unigram: lines to train on, a random sample of the text; 0: all (default: ",
+                    defaults.vocab_lines, ")"));
   Option* const lowercase = command->add_flag("--lowercase", arguments->lowercase,
                                               "wordpiece: lower case without accents, the default");
   command->add_flag("--cased", arguments->cased, "wordpiece: keep case and accents")->excludes(lowercase);

@@ -57,11 +57,16 @@ Model parse(const std::string& bytes) {
 std::string train_unigram(const TokenizerTraining& training, TokenizerProgress& progress,
                           const std::atomic<bool>* stop) {
   for (const auto& file : training.inputs) require_readable_again(file);
+  TrainedLines lines;
   const std::string bytes = train_sentencepiece({.inputs = training.inputs,
                                                  .vocab_size = training.vocab_size,
                                                  .smaller_if_needed = true,
+                                                 .max_sentences = training.vocab_lines,
                                                  .skip_bad_utf8 = training.skip_bad_utf8},
-                                                stop);
+                                                stop, &lines);
+  progress.lines = lines.lines;
+  progress.used_lines = lines.used;
+  progress.skipped_lines = lines.skipped_bad_utf8;
   const Model model = parse(bytes);
   const std::vector<std::string> special{"</s>", "<pad>"};
   if (model.pieces.empty() || model.pieces.front().first != kUnknown)

@@ -66,6 +66,24 @@ TEST_F(TrainCommand, ResumesWithoutAnyOptionToTheSameBits) {
   EXPECT_EQ(model("other"), model("whole"));
 }
 
+// The sample is drawn from both files by the seed, on any number of threads.
+TEST_F(TrainCommand, NamesTheSampleOfLinesThatTheVocabularyIsTrainedOn) {
+  const auto vocabulary = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> all{"--max-steps", "1", "--vocab-lines"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run_qkv(training(out, all));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return std::pair(outcome.err, read_file(scratch_ / out / "source.spm"));
+  };
+  const auto [said, sampled] = vocabulary("sampled", {"120", "--threads", "1"});
+  EXPECT_NE(said.find("vocabulary: trained on 120 of 200 lines, drawn at random"), std::string::npos) << said;
+  EXPECT_EQ(vocabulary("again", {"120", "--threads", "2"}).second, sampled);
+  EXPECT_NE(vocabulary("other", {"120", "--seed", "2"}).second, sampled);
+  const auto [of_all, whole] = vocabulary("whole", {"0"});
+  EXPECT_NE(of_all.find("vocabulary: trained on 200 lines\n"), std::string::npos) << of_all;
+  EXPECT_NE(whole, sampled);
+}
+
 // Bookkeeping and the number of threads may change; the results do not.
 TEST_F(TrainCommand, ResumesWithOtherBookkeepingToTheSameFiles) {
   run(training("whole", {"--max-steps", "6", "--threads", "2"}));

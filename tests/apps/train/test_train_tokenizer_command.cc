@@ -94,6 +94,8 @@ TEST(TrainTokenizerCommand, Errors) {
   expect_failure(run({text, "--kind", "chars", "--vocab-size", "90"}), 2,
                  {"--vocab-size: not for --kind chars"});
   expect_failure(run({text, "--kind", "bpe", "--cased"}), 2, {"--cased: only for --kind wordpiece"});
+  expect_failure(run({text, "--vocab-lines", "9"}), 2, {"--vocab-lines: only for --kind unigram"});
+  expect_failure(run({text, "--kind", "unigram", "--vocab-lines", "-1"}), 2, {"--vocab-lines", "-1"});
   expect_failure(run({text, "--cased", "--lowercase"}), 2, {"--cased"});
   expect_failure(run({text, "--min-frequency", "-1"}), 2, {"--min-frequency", "-1"});
   expect_failure(run({"-", "--kind", "unigram"}), 2, {"stdin"});
@@ -137,6 +139,25 @@ TEST(TrainTokenizerCommand, EveryKindSaysHowManyLinesWereSkipped) {
     EXPECT_NE(outcome.err.find("2 lines that are not UTF-8 were skipped"), std::string::npos) << outcome.err;
     EXPECT_EQ(json::parse(outcome.out)["skipped_lines"], 2) << kind;
   }
+}
+
+TEST(TrainTokenizerCommand, UnigramNamesTheSampleOfLines) {
+  const Scratch scratch;
+  const std::string text = scratch.write("text", number_text(300)).string();
+  const auto train = [&](const std::string& lines) {
+    const Outcome outcome =
+        run_qkv({"train-tokenizer", text, "--kind", "unigram", "--vocab-size", "50", "--vocab-lines", lines,
+                 "--overwrite", "--json", "--out", (scratch / "out").string()});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.err.find("from 200 of 300 lines, drawn at random") != std::string::npos, lines == "200")
+        << outcome.err;
+    const json summary = json::parse(outcome.out);
+    EXPECT_EQ(summary["lines"], 300);
+    return summary["used_lines"].get<int64_t>();
+  };
+  EXPECT_EQ(train("200"), 200);
+  EXPECT_EQ(train("0"), 300);
+  EXPECT_EQ(train("301"), 300);
 }
 
 }  // namespace

@@ -38,15 +38,21 @@ void require_equal_lines(const data::CorpusFiles& files) {
 std::string model_for(const TranslationJob& job, const std::filesystem::path& given,
                       std::vector<std::filesystem::path> texts, const std::atomic<bool>* stop) {
   if (!given.empty()) return read_file(given);
-  return text::train_sentencepiece({.inputs = std::move(texts),
-                                    .vocab_size = job.vocabulary.size,
-                                    .smaller_if_needed = true,
-                                    .kind = job.vocabulary.kind,
-                                    .character_coverage = job.vocabulary.character_coverage,
-                                    .seed = job.options.seed,
-                                    .byte_fallback = job.vocabulary.byte_fallback,
-                                    .skip_bad_utf8 = job.bad_utf8 == data::OnBadLine::skip},
-                                   stop);
+  text::TrainedLines lines;
+  std::string model = text::train_sentencepiece({.inputs = std::move(texts),
+                                                 .vocab_size = job.vocabulary.size,
+                                                 .smaller_if_needed = true,
+                                                 .kind = job.vocabulary.kind,
+                                                 .character_coverage = job.vocabulary.character_coverage,
+                                                 .max_sentences = job.vocabulary.lines,
+                                                 .seed = job.options.seed,
+                                                 .byte_fallback = job.vocabulary.byte_fallback,
+                                                 .skip_bad_utf8 = job.bad_utf8 == data::OnBadLine::skip},
+                                                stop, &lines);
+  const bool sampled = lines.used == job.vocabulary.lines && lines.used < lines.lines;
+  log_info(concat("vocabulary: trained on ", lines.used, sampled ? concat(" of ", lines.lines) : "", " lines",
+                  sampled ? ", drawn at random (vocabulary.lines)" : ""));
+  return model;
 }
 
 // Training settings of a model, which do not come from the folder that a run starts from.
@@ -139,10 +145,10 @@ void TranslationJob::complete_task(const std::set<std::string>& given) {
 
 void TranslationJob::refuse_unused(const std::set<std::string>& given) const {
   if (vocabulary.model.empty()) return;
-  refuse_given(
-      given,
-      {"vocabulary.size", "vocabulary.kind", "vocabulary.character_coverage", "vocabulary.byte_fallback"},
-      "with vocabulary.model, which has its own");
+  refuse_given(given,
+               {"vocabulary.size", "vocabulary.lines", "vocabulary.kind", "vocabulary.character_coverage",
+                "vocabulary.byte_fallback"},
+               "with vocabulary.model, which has its own");
 }
 
 void TranslationJob::check() const {
@@ -239,6 +245,7 @@ void TranslationJob::list(Settings& all) {
   all.add("vocabulary.target_model", vocabulary.target_model, kDecidesWeights);
   all.add("vocabulary.separate", vocabulary.separate, kDecidesWeights);
   all.add("vocabulary.size", vocabulary.size, kDecidesWeights);
+  all.add("vocabulary.lines", vocabulary.lines, kDecidesWeights, at_least(0));
   all.add("vocabulary.kind", vocabulary.kind, kDecidesWeights);
   all.add("vocabulary.character_coverage", vocabulary.character_coverage, kDecidesWeights);
   all.add("vocabulary.byte_fallback", vocabulary.byte_fallback, kDecidesWeights);
