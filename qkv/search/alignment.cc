@@ -29,9 +29,10 @@ std::vector<int32_t> align(const Capture& captured, int64_t eos_id) {
       const float* from = weights.data() + head * weights.dim(1) * weights.row_stride();
       const double information =
           metrics::mutual_information(from, weights.dim(1), weights.dim(2), weights.row_stride());
+      const double share = information * information + 1e-6;  // if no head has any, all count alike
       for (size_t i = 0; i < queries; ++i) {
         const float* row = from + static_cast<int64_t>(i) * weights.row_stride();
-        for (size_t j = 0; j < keys; ++j) sums[i * keys + j] += information * information * row[j];
+        for (size_t j = 0; j < keys; ++j) sums[i * keys + j] += share * row[j];
       }
     }
   }

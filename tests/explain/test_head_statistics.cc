@@ -125,14 +125,14 @@ TEST(HeadStatistics, StandInReportsWithBoundariesAndAlignment) {
 
 TEST(HeadStatistics, TheMostInformativeHeadIsWhereThePageOpens) {
   AttentionReport report = pair_report();
-  report.layers.push_back({Part::encoder, 1, random_weights(3, 4, 4, 1)});
+  report.layers.push_back({Part::encoder, 1, random_weights(2, 4, 4, 1)});
   const HeadPlace place = most_informative_head(report, Part::encoder);
   EXPECT_EQ(place.layer, 0);
   EXPECT_EQ(place.head, 0);
   EXPECT_NE(to_html(report).find(R"("opens":{"encoder":[0,0]})"), std::string::npos);
-  std::vector<float> own(16);  // each query has a key of its own: 2 bits
+  std::vector<float> own(32);  // each query has a key of its own: 2 bits
   for (size_t i = 0; i < 4; ++i) own[i * 4 + (3 - i)] = 1;
-  report.layers.push_back({Part::encoder, 2, Tensor::from(own, {1, 4, 4})});
+  report.layers.push_back({Part::encoder, 2, Tensor::from(own, {2, 4, 4})});
   EXPECT_EQ(most_informative_head(report, Part::encoder).layer, 2);
   EXPECT_THROW(most_informative_head(report, Part::cross), UsageError);
 }
