@@ -225,8 +225,8 @@ TEST(MisusedTraining, Checkpoints) {
     const std::vector<Curve> curves{{"a", {{kLowest, number}, {0, 0.5}, {kHuge, -number}}},
                                     {"b", {}},
                                     {"c", {{1, number}, {2, number + 16}}}};
-    EXPECT_LT(curves_svg(curves).size(), 20'000u);
-    EXPECT_LT(curves_svg(std::span(curves).last(1)).size(), 20'000u);
+    EXPECT_LT(curves_svg("curves", curves).size(), 20'000u);
+    EXPECT_LT(curves_svg("curves", std::span(curves).last(1)).size(), 20'000u);
   }
 }
 
