@@ -37,7 +37,7 @@ class Option {
   Option* type_name(const std::string& type);
   Option* default_str(const std::string& text);  // as shown in --help
   Option* group(const std::string& name);        // a heading of --help
-  // `error` returns what is wrong with a value; empty: nothing.
+  // `error` returns the reason why a value is invalid; empty: it is valid.
   Option* check(std::function<std::string(const std::string&)> error);
   Option* needs(Option* other);
   Option* excludes(Option* other);
@@ -170,8 +170,8 @@ Value parsed(const std::string& text) {
 
 // An option with a value, or an argument if `name` has no dashes. `value` must live as long as the command;
 // its initial value is the default shown in --help. If it has none (std::optional, a list, an empty text),
-// `help` says "(default: ...)", or the option is required. `type` is the value's kind or unit, such as FILE,
-// TOKENS, N; `help` explains a 0. An option with a list takes one value per occurrence.
+// `help` contains "(default: ...)", or the option is required. `type` is the value's kind or unit, such as
+// FILE, TOKENS, N; `help` explains a 0. An option with a list takes one value per occurrence.
 template <class Value>
 Option* add_option(Command& command, const std::string& name, Value& value, const std::string& type,
                    const std::string& help) {

@@ -20,7 +20,7 @@ std::string full_name(const CLI::App& command);
 // names of several words.
 std::string with_option_names(const CLI::App& command, const std::string& message);
 
-// The command on behalf of which say() speaks; `program` must outlive the last message.
+// The program whose options say() names; it must outlive the last message.
 void set_program(const CLI::App& program);
 
 // Prints "qkv: " and the message, with option names, on stderr.

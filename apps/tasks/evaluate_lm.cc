@@ -48,13 +48,13 @@ data::TokenDocuments read_test(const EvaluateLmArguments& arguments,
   }
   if (tokens.unknown > 0) {
     say(concat(arguments.test, ": ", tokens.unknown, " of ", tokens.tokens(),
-               " tokens stand for characters outside the vocabulary; they say less than these characters, so "
-               "that the bits per byte are too few"));
+               " tokens stand for characters outside the vocabulary; they carry less information than these "
+               "characters, so the bits per byte are too low"));
   }
   return tokens;
 }
 
-// As in training: of the adapter, if it says so.
+// As in training: the adapter's setting, or else the model's.
 data::DocumentBounds usual_bounds(const EvaluateLmArguments& arguments) {
   std::optional<data::DocumentBounds> saved;
   if (!arguments.load.adapter.empty()) saved = train::saved_document_bounds(arguments.load.adapter);

@@ -50,41 +50,41 @@ TEST(BleuCommand, PrintsSacrebleusLines) {
   EXPECT_GE(compared, 2);
 }
 
-TEST(BleuCommand, WritesJson) {
-  const Scratch scratch;
-  const std::string hyp = scratch.write("hyp", "The cat sat on the mat.\n").string();
-  const std::string ref = scratch.write("ref", "The cat is sitting on the mat.\n").string();
-  const Outcome text = run_qkv({"bleu", hyp, ref, "--width", "4"});
-  const Outcome found = run_qkv({"bleu", hyp, ref, "--json"});
-  ASSERT_EQ(found.status, 0) << found.err;
-  const auto result = nlohmann::json::parse(found.out);
-  const double score = result["bleu"]["score"];
+class BleuOfFiles : public CommandTest {
+ protected:
+  BleuOfFiles() {
+    scratch_.write("hyp", "The cat sat on the mat.\n");
+    scratch_.write("ref", "The cat is sitting on the mat.\n");
+    scratch_.write("two", "a\nb\n");
+    scratch_.write("three", "a\nb\nc\n");
+    scratch_.write("empty", "");
+    scratch_.write("bad", "a\nb\xff\n");
+  }
+};
+
+TEST_F(BleuOfFiles, IsWrittenAsJson) {
+  const nlohmann::json found = result("bleu @/hyp @/ref");
+  const double score = found["bleu"]["score"];
   char printed[32];
   std::snprintf(printed, sizeof(printed), " = %.4f ", score);
   EXPECT_GT(score, 10);
   EXPECT_LT(score, 90);
-  EXPECT_NE(text.out.find(printed), std::string::npos) << text.out;
-  EXPECT_EQ(result["bleu"]["precisions"].size(), 4);
-  EXPECT_EQ(result["bleu"]["hypothesis_length"], 7);
-  EXPECT_TRUE(std::string(result["chrf2"]["signature"]).starts_with("nrefs:1|case:mixed"));
-  const Outcome chrf = run_qkv({"bleu", hyp, ref, "--chrf"});
-  EXPECT_TRUE(chrf.out.starts_with("chrF2|")) << chrf.out;
-  EXPECT_EQ(count_lines_of(chrf.out), 1);
+  expect_parts(output("bleu @/hyp @/ref --width 4"), {printed});
+  EXPECT_EQ(found["bleu"]["precisions"].size(), 4);
+  EXPECT_EQ(found["bleu"]["hypothesis_length"], 7);
+  EXPECT_TRUE(std::string(found["chrf2"]["signature"]).starts_with("nrefs:1|case:mixed"));
+  const std::string chrf = output("bleu @/hyp @/ref --chrf");
+  EXPECT_TRUE(chrf.starts_with("chrF2|")) << chrf;
+  EXPECT_EQ(count_lines_of(chrf), 1);
 }
 
-TEST(BleuCommand, RefusesWhatCannotBeCompared) {
-  const Scratch scratch;
-  const std::string two = scratch.write("two", "a\nb\n").string();
-  const std::string three = scratch.write("three", "a\nb\nc\n").string();
-  const std::string empty = scratch.write("empty", "").string();
-  const std::string bad = scratch.write("bad", "a\nb\xff\n").string();
-  const std::string missing = (scratch / "missing").string();
-  expect_failure(run_qkv({"bleu", two, three}), 1, {three, "expected 2 lines", "found 3"});
-  expect_failure(run_qkv({"bleu", empty, two}), 1, {empty, "empty file"});
-  expect_failure(run_qkv({"bleu", two, empty}), 1, {empty, "empty file"});
-  expect_failure(run_qkv({"bleu", two, bad}), 1, {bad, "UTF-8", "2"});
-  expect_failure(run_qkv({"bleu", two, missing}), 1, {missing});
-  expect_failure(run_qkv({"bleu", two}), 2, {"REF"});
+TEST_F(BleuOfFiles, RefusesFilesThatCannotBeCompared) {
+  expect_refused("bleu @/two @/three", 1, {path("three"), "expected 2 lines", "found 3"});
+  expect_refused("bleu @/empty @/two", 1, {path("empty"), "empty file"});
+  expect_refused("bleu @/two @/empty", 1, {path("empty"), "empty file"});
+  expect_refused("bleu @/two @/bad", 1, {path("bad"), "UTF-8", "2"});
+  expect_refused("bleu @/two @/missing", 1, {path("missing")});
+  expect_refused("bleu @/two", 2, {"REF"});
 }
 
 }  // namespace

@@ -338,7 +338,7 @@ TEST_F(TextAttention, ReportsAPair) {
             lines(draw("%bert_texts --source a", "one.svg")) +
                 2 * report["layers"].size() * report["layers"][0]["heads"].size());
 
-  // Tiles of three tokens, whose statistics are those of the tokens.
+  // Tiles of three tokens; statistics are per token.
   const json tiles = report_of(pair_ + " --tile 3");
   EXPECT_EQ(tiles["tile"], 3);
   EXPECT_EQ(tiles["tokens"], tokens);

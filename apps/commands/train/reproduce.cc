@@ -35,7 +35,7 @@ struct ReproduceArguments {
 };
 
 // On a terminal a line that is rewritten in place; a permanent line per run. Warnings are printed above it;
-// what each run says of its corpus is not. Several runs at once share the line.
+// other messages of runs are dropped. Several runs at once share the line.
 class Table3Lines : public train::Table3Observer {
  public:
   explicit Table3Lines(bool quiet) : quiet_(quiet), terminal_(stderr_is_terminal()) {

@@ -7,53 +7,47 @@
 namespace qkv::testing {
 namespace {
 
-std::string folder(const std::string& name) {
-  return (std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / name).string();
-}
+class DeviceOption : public CommandTest {
+ protected:
+  std::vector<nlohmann::json> run_on(const std::string& device, const std::string& line,
+                                     const std::string& input) const {
+    return json_lines(output(concat(line, " --json --device ", device), input));
+  }
+  void expect_same_on_both(const std::string& line, const std::string& input) const {
+    const auto found = run_on("reference", line, input), expected = run_on("cpu", line, input);
+    ASSERT_EQ(found.size(), expected.size());
+    ASSERT_FALSE(found.empty());
+    for (size_t i = 0; i < found.size(); ++i)
+      expect_same(found[i], expected[i], concat(line, ", line ", i + 1));
+  }
+};
 
 #ifdef QKV_WITHOUT_REFERENCE
 
-TEST(DeviceOption, SaysWhatTheBuildLacks) {
-  expect_failure(run_qkv({"embed", folder("bert_base"), "--device", "reference"}, {.input = "a\n"}), 2,
-                 {"device reference: this build has no reference backend (QKV_REFERENCE_BACKEND is off)"});
+TEST_F(DeviceOption, NamesABackendThatTheBuildLacks) {
+  expect_refused("embed %bert_base --device reference", 2,
+                 {"device reference: this build has no reference backend (QKV_REFERENCE_BACKEND is off)"},
+                 "a\n");
 }
 
 #else
 
-std::vector<nlohmann::json> run_on(const std::string& device, std::vector<std::string> arguments,
-                                   const std::string& input) {
-  arguments.insert(arguments.end(), {"--json", "--device", device});
-  const Outcome outcome = run_qkv(arguments, {.input = input});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  return json_lines(outcome.out);
+TEST_F(DeviceOption, TranslatesToTheSameText) {
+  write_random_model(scratch_ / "model", scratch_.path());
+  expect_same_on_both("translate @/model --scores --beam 3", "forty-two\nseven\n\nnine hundred\n");
+  expect_same_on_both("translate @/model --scores --seed 5", "forty-two\nseven\n");
 }
 
-void expect_same_on_both(const std::vector<std::string>& arguments, const std::string& input) {
-  const auto found = run_on("reference", arguments, input), expected = run_on("cpu", arguments, input);
-  ASSERT_EQ(found.size(), expected.size());
-  ASSERT_FALSE(found.empty());
-  for (size_t i = 0; i < found.size(); ++i)
-    expect_same(found[i], expected[i], concat(arguments.front(), ", line ", i + 1));
-}
-
-TEST(DeviceOption, TranslatesToTheSameText) {
-  const Scratch scratch;
-  write_random_model(scratch / "model", scratch.path());
-  const std::string model = (scratch / "model").string();
-  expect_same_on_both({"translate", model, "--scores", "--beam", "3"}, "forty-two\nseven\n\nnine hundred\n");
-  expect_same_on_both({"translate", model, "--scores", "--sample", "--seed", "5"}, "forty-two\nseven\n");
-}
-
-TEST(DeviceOption, GivesTheSameVectorsAndProbabilities) {
-  expect_same_on_both({"embed", folder("bert_base")}, "a red dog\nthe sun\n");
-  expect_same_on_both({"fill-mask", folder("bert_masked")}, "a [MASK] dog\n");
+TEST_F(DeviceOption, GivesTheSameVectorsAndProbabilities) {
+  expect_same_on_both("embed %bert_base", "a red dog\nthe sun\n");
+  expect_same_on_both("fill-mask %bert_masked", "a [MASK] dog\n");
 }
 
 #endif
 
-TEST(DeviceOption, NamesTheDevices) {
-  expect_failure(run_qkv({"embed", folder("bert_base"), "--device", "cuda"}, {.input = "a\n"}), 2,
-                 {"--device: expected one of cpu, reference, found 'cuda'"});
+TEST_F(DeviceOption, NamesTheDevices) {
+  expect_refused("embed %bert_base --device cuda", 2,
+                 {"--device: expected one of cpu, reference, found 'cuda'"}, "a\n");
 }
 
 }  // namespace

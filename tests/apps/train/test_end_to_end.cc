@@ -12,54 +12,46 @@ namespace {
 namespace fs = std::filesystem;
 
 // From two text files to an attention page, with the commands that a user types.
-TEST(EndToEnd, TrainTranslateEvaluateInspectAttention) {
-  const Scratch scratch;
-  const data::CorpusFiles corpus = write_numbers(scratch.path(), 199);
-  const std::string model = (scratch / "model").string();
-  std::vector<std::string> training = small_training(corpus, model);
-  training.insert(training.end(), {"--max-steps", "6", "--validate-every", "3", "--bleu-sentences", "5",
-                                   "--threads", "1", "--json"});
-  const Outcome train = run_qkv(training);
+class EndToEnd : public CommandTest {};
+
+TEST_F(EndToEnd, TrainTranslateEvaluateInspectAttention) {
+  const Arguments training = small_training(write_numbers(scratch_.path(), 199), path("model"));
+  const Outcome train = run_qkv(
+      plus(training, words("--max-steps 6 --validate-every 3 --bleu-sentences 5 --threads 1 --json")));
   ASSERT_EQ(train.status, 0) << train.err;
   EXPECT_EQ(nlohmann::json::parse(train.out)["steps"], 6);
 
   const std::string input = "forty-two\n\none hundred one\n";
-  const Outcome text = run_qkv({"translate", model, "--threads", "1"}, {.input = input});
-  ASSERT_EQ(text.status, 0) << text.err;
-  EXPECT_EQ(count_lines_of(text.out), 3);
-  EXPECT_NE(text.out.find("\n\n"), std::string::npos) << "an empty line stays one: " << text.out;
-  const Outcome two =
-      run_qkv({"translate", model, "--threads", "2", "--batch-tokens", "1"}, {.input = input});
-  EXPECT_EQ(two.out, text.out) << "threads and batches change nothing";
+  const std::string text = output("translate @/model --threads 1", input);
+  EXPECT_EQ(count_lines_of(text), 3);
+  EXPECT_NE(text.find("\n\n"), std::string::npos) << "an empty line stays one: " << text;
+  EXPECT_EQ(output("translate @/model --threads 2 --batch-tokens 1", input), text);
 
-  const std::string saved = (scratch / "saved").string(), source = scratch.write("src", input).string();
-  const std::string reference = scratch.write("ref", "zweiundvierzig\n\neinhunderteins\n").string();
-  const Outcome evaluated = run_qkv({"evaluate", "translation", model, "--src", source, "--ref", reference,
-                                     "--save-output", saved, "--threads", "1"});
+  scratch_.write("src", input);
+  scratch_.write("ref", "zweiundvierzig\n\neinhunderteins\n");
+  const Outcome evaluated =
+      run("evaluate translation @/model --src @/src --ref @/ref --save-output @/saved --threads 1");
   ASSERT_EQ(evaluated.status, 0) << evaluated.err;
-  EXPECT_EQ(read_file(saved), text.out);
-  EXPECT_EQ(evaluated.out, run_qkv({"bleu", saved, reference}).out);
-  EXPECT_NE(evaluated.err.find("3 lines in"), std::string::npos) << evaluated.err;
+  EXPECT_EQ(content("saved"), text);
+  EXPECT_EQ(evaluated.out, output("bleu @/saved @/ref"));
+  expect_parts(evaluated.err, {"3 lines in"});
 
-  const Outcome inspected = run_qkv({"inspect", model, "--json"});
-  ASSERT_EQ(inspected.status, 0) << inspected.err;
   int64_t numbers = 0;
-  const io::SafetensorsFile weights(fs::path(model) / "model.safetensors");
-  models::load_transformer(model)->visit(
-      [&](const std::string& name, const nn::Parameter&) { numbers += weights.shape(name).numel(); });
-  EXPECT_EQ(nlohmann::json::parse(inspected.out)["parameters"], numbers);
+  const io::SafetensorsFile weights(scratch_ / "model/model.safetensors");
+  models::load_transformer(scratch_ / "model")->visit([&](const std::string& name, const nn::Parameter&) {
+    numbers += weights.shape(name).numel();
+  });
+  EXPECT_EQ(result("inspect @/model")["parameters"], numbers);
 
   for (const char* name : {"attention.html", "attention.svg", "attention.json"}) {
-    const std::string path = (scratch / name).string();
     const Outcome drawn =
-        run_qkv({"attention", model, "--source", "forty-two", "--target", "zweiundvierzig", "--out", path});
+        run(concat("attention @/model --source forty-two --target zweiundvierzig --out @/", name));
     ASSERT_EQ(drawn.status, 0) << drawn.err;
-    EXPECT_NE(drawn.err.find(path), std::string::npos);
-    EXPECT_GT(fs::file_size(path), 1000);
+    expect_parts(drawn.err, {path(name)});
+    EXPECT_GT(fs::file_size(path(name)), 1000);
   }
-  const auto report = nlohmann::json::parse(read_file(scratch / "attention.json"));
-  EXPECT_EQ(report["layers"].size(), 6);  // two per part
-  EXPECT_EQ(read_file(scratch / "attention.html").find("http://"), std::string::npos);
+  EXPECT_EQ(json_file("attention.json")["layers"].size(), 6);  // two per part
+  EXPECT_EQ(content("attention.html").find("http://"), std::string::npos);
 }
 
 TEST(Demo, TrainsOnceAndIsUsedAgain) {
