@@ -163,10 +163,15 @@ void Trainer::require_same_fields(const Fields& saved) const {
     if (found == saved.end() && (field.value.empty() || field.value == "false" || field.value == "0")) return;
     // A run that was stopped before it had a plan.
     if (field.name == "schedule.total_steps" && found != saved.end() && found->second == "0") return;
+    // Validation data that were added or removed: no two values of different data are compared.
+    const bool of_validation = field.name == "valid.fingerprint";
+    if (of_validation && (field.value == "0" || (found != saved.end() && found->second == "0"))) return;
     if (field.name.ends_with(".fingerprint")) {
       const bool of_base = field.name == "base.fingerprint";  // of LoRA
       throw UsageError(concat("resume: ", field.name, ": the ",
-                              of_base ? "base model is not that" : "data are not those",
+                              of_base         ? "base model is not that"
+                              : of_validation ? "validation data are not those"
+                                              : "data are not those",
                               " of the checkpoint"));
     }
     throw UsageError(concat("resume: ", field.name, ": expected ",

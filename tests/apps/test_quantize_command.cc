@@ -38,6 +38,16 @@ TEST_F(QuantizeCommand, WritesTheWeightsThatDtypeRoundsTo) {
   }
 }
 
+TEST_F(QuantizeCommand, ReplacesTheRestOfAKilledCopy) {
+  quantize("int8");
+  scratch_.write("killed/copy.partial-17/model.safetensors", "half");
+  scratch_.write("killed/config.json", "{}");
+  output("quantize @/model --dtype int8 --out @/killed");
+  for (const fs::path& file : files_in(scratch_ / "int8"))
+    EXPECT_EQ(read_file(scratch_ / "killed" / file.filename()), read_file(file)) << file;
+  EXPECT_EQ(files_in(scratch_ / "killed").size(), files_in(scratch_ / "int8").size());
+}
+
 TEST_F(QuantizeCommand, WarnsOfWeightsThatGrow) {
   EXPECT_EQ(quantize("int8").find("larger"), std::string::npos);
   const Outcome outcome = run("quantize @/int8 --dtype bf16 --out @/bf16");

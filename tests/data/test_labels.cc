@@ -70,6 +70,22 @@ TEST(LabelledTexts, RefusesWhatIsWrongNamingTheLine) {
           TextFormat::tab);
 }
 
+TEST(LabelledTexts, RefusesTablesOfOtherPrograms) {
+  const testing::Scratch scratch;
+  const auto csv = scratch.write("reviews.csv", "label,text\n1,a good film\n");
+  expect_throw<DataError>("reviews.csv: expected label<TAB>text",
+                          [&] { read_labelled_texts(csv, TextFormat::automatic); });
+  EXPECT_EQ(read_labelled_texts(scratch.write("tabs.csv", "1\tgood\n"), TextFormat::tab).items.size(), 1u);
+  for (const std::string header : {"label\ttext\n", "Label\tSentence\n", "sentiment review\n"}) {
+    const auto file = scratch.write("file", header + "1\tgood\n");
+    expect_throw<DataError>("file:1: expected a label and its text, found the names of columns",
+                            [&] { read_labelled_texts(file, TextFormat::automatic); });
+  }
+  EXPECT_EQ(read_labelled_texts(scratch.write("file", "1\tgood\nlabel\ttext\n"), TextFormat::automatic)
+                .items.size(),
+            2u);
+}
+
 TEST(TaggedSentences, ReadsColumnsAndJson) {
   const Scratch scratch;
   const auto read = [&](const std::string& content, const TaggedFormat& format = {}) {

@@ -1,9 +1,13 @@
 #include "qkv/models/hub/copies.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -116,15 +120,31 @@ void write_translation(const fs::path& from, const fs::path& to, const LoadOptio
   save_transformer(to, *model.transformer, model.generation, from);
 }
 
-// Restores the new folder, empty or nonexistent, unless the work is finished: otherwise a second attempt
-// would be rejected.
+// A folder that is written within the new one, until it is complete.
+constexpr std::string_view kPartialCopy = "copy.partial-";
+
+// A copy that was killed: the folder was empty or nonexistent before.
+bool is_interrupted_copy(const fs::path& folder) {
+  return std::ranges::any_of(files_in(folder), [](const fs::path& path) {
+    return path.filename().string().starts_with(kPartialCopy);
+  });
+}
+
+// A new folder, empty, nonexistent or of an interrupted copy, which stays empty or nonexistent unless the
+// work is finished: a second attempt is possible, however the first one ends.
 class NewFolder {
  public:
-  explicit NewFolder(fs::path folder) : folder_(std::move(folder)), existed_(fs::exists(folder_)) {}
+  explicit NewFolder(fs::path folder) : folder_(std::move(folder)), existed_(fs::exists(folder_)) {
+    make_writable_folder(folder_);
+    lock_.emplace(folder_);
+    remove_contents();
+    partial_ = folder_ / concat(kPartialCopy, ::getpid());
+    make_writable_folder(partial_);
+  }
   ~NewFolder() {
     if (done_) return;
     try {
-      for (const fs::path& path : files_in(folder_)) fs::remove_all(path);
+      remove_contents();
       if (!existed_) fs::remove(folder_);
     } catch (const std::exception&) {  // the first error is reported
     }
@@ -132,11 +152,22 @@ class NewFolder {
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
-  void done() { done_ = true; }
+  const fs::path& partial() const { return partial_; }
+  void finish() {
+    for (const fs::path& path : files_in(partial_)) fs::rename(path, folder_ / path.filename());
+    fs::remove(partial_);
+    flush_folder(folder_);
+    done_ = true;
+  }
 
  private:
-  fs::path folder_;
+  void remove_contents() const {
+    for (const fs::path& path : files_in(folder_)) fs::remove_all(path);
+  }
+
+  fs::path folder_, partial_;
   bool existed_, done_ = false;
+  std::optional<FolderLock> lock_;
 };
 
 void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& options) {
@@ -154,14 +185,14 @@ void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& opt
 
 void copy_checked(const fs::path& from, const fs::path& to, const LoadOptions& options,
                   const std::function<void(const fs::path& folder)>& finish) {
-  if (fs::exists(to) && !(fs::is_directory(to) && fs::is_empty(to))) {
+  if (fs::exists(to) && !(fs::is_directory(to) && (fs::is_empty(to) || is_interrupted_copy(to)))) {
     throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
                             fs::is_directory(to) ? "one with files in it" : "a file"));
   }
   NewFolder folder(to);
-  write_copy(from, to, options);
-  if (finish) finish(to);
-  folder.done();
+  write_copy(from, folder.partial(), options);
+  if (finish) finish(folder.partial());
+  folder.finish();
 }
 
 // Writes the model in `from`, loaded with these options, to the folder `to`.

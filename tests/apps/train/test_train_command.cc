@@ -107,6 +107,8 @@ TEST_F(TrainCommand, ResumingNamesTheOptionThatContradicts) {
   refuse({"--batch-tokens", "700"}, {"--batch-tokens: expected 600 as in the checkpoint, found 700"});
   refuse({"--set", "adam.epsilon=1e-8"}, {"adam.epsilon: expected 1e-09 as in the checkpoint, found 1e-08"});
   refuse({"--src", corpus_.target.string()}, {"data.fingerprint"});
+  refuse({"--valid-src", corpus_.target.string()},
+         {"valid.fingerprint: the validation data are not those of the checkpoint"});
 }
 
 // Targets under four tokens have BLEU 0: the loss then selects the best model.

@@ -125,7 +125,8 @@ TaskInfo EmbedTask::info() const {
 }
 
 std::vector<Field> EmbedTask::data_fields() const {
-  return {{"data.fingerprint", std::to_string(inputs_.train.fingerprint())}};
+  return {{"data.fingerprint", std::to_string(inputs_.train.fingerprint())},
+          {"valid.fingerprint", inputs_.valid ? std::to_string(inputs_.valid->fingerprint()) : "0"}};
 }
 
 std::unique_ptr<BatchStream> EmbedTask::batches(uint64_t seed, data::CursorState from) const {

@@ -161,7 +161,8 @@ TaskInfo ImageTask::info() const {
 }
 
 std::vector<Field> ImageTask::data_fields() const {
-  return {{"data.fingerprint", std::to_string(data::fingerprint(inputs_.train))}};
+  return {{"data.fingerprint", std::to_string(data::fingerprint(inputs_.train))},
+          {"valid.fingerprint", inputs_.valid ? std::to_string(data::fingerprint(*inputs_.valid)) : "0"}};
 }
 
 std::vector<optim::ParameterGroup> ImageTask::parameter_groups() const {

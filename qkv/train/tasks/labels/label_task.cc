@@ -81,7 +81,9 @@ TaskInfo LabelTask::info() const {
 std::vector<Field> LabelTask::data_fields() const {
   std::string labels;
   for (const std::string& label : model_.config().labels) labels += (labels.empty() ? "" : ", ") + label;
-  return {{"data.labels", labels}, {"data.fingerprint", std::to_string(inputs_.train.fingerprint())}};
+  return {{"data.labels", labels},
+          {"data.fingerprint", std::to_string(inputs_.train.fingerprint())},
+          {"valid.fingerprint", inputs_.valid ? std::to_string(inputs_.valid->fingerprint()) : "0"}};
 }
 
 void LabelTask::initialise_randomly(uint64_t seed) {

@@ -40,7 +40,9 @@ TaskInfo LmTask::info() const {
 
 std::vector<Field> LmTask::data_fields() const {
   return {
-      {"data.fingerprint", std::to_string(data::fingerprint(inputs_.train, inputs_.tokenizer.tokenizer))}};
+      {"data.fingerprint", std::to_string(data::fingerprint(inputs_.train, inputs_.tokenizer.tokenizer))},
+      {"valid.fingerprint",
+       inputs_.valid ? std::to_string(data::fingerprint(*inputs_.valid, inputs_.tokenizer.tokenizer)) : "0"}};
 }
 
 std::unique_ptr<BatchStream> LmTask::batches(uint64_t seed, data::CursorState from) const {

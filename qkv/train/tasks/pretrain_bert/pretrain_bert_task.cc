@@ -75,7 +75,8 @@ TaskInfo PretrainBertTask::info() const {
 
 std::vector<Field> PretrainBertTask::data_fields() const {
   return {{"vocabulary.fingerprint", field_text(inputs_.tokenizer.fingerprint())},
-          {"data.fingerprint", field_text(inputs_.train.fingerprint())}};
+          {"data.fingerprint", field_text(inputs_.train.fingerprint())},
+          {"valid.fingerprint", inputs_.valid ? std::to_string(inputs_.valid->fingerprint()) : "0"}};
 }
 
 std::unique_ptr<BatchStream> PretrainBertTask::batches(uint64_t seed, data::CursorState from) const {

@@ -65,7 +65,8 @@ TaskInfo TranslationTask::info() const {
 }
 
 std::vector<Field> TranslationTask::data_fields() const {
-  return {{"data.fingerprint", std::to_string(inputs_.train.fingerprint())}};
+  return {{"data.fingerprint", std::to_string(inputs_.train.fingerprint())},
+          {"valid.fingerprint", inputs_.valid ? std::to_string(inputs_.valid->store.fingerprint()) : "0"}};
 }
 
 std::unique_ptr<BatchStream> TranslationTask::batches(uint64_t seed, data::CursorState from) const {
