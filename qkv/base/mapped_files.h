@@ -1,8 +1,6 @@
 #pragma once
 // The files that are mapped by MappedFile, and whether they have changed since.
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <ctime>
 #include <filesystem>
@@ -14,9 +12,9 @@ namespace qkv {
 struct MappedFileState {
   uint64_t id = 0;  // of the mapping, unique in this process
   std::filesystem::path path;
-  dev_t device = 0;
-  ino_t inode = 0;
-  off_t size = 0;
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  int64_t size = 0;
   timespec modified{};
 };
 

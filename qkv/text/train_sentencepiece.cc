@@ -143,8 +143,8 @@ int64_t largest_possible(std::string_view message) { return size_after(message, 
 
 [[noreturn]] void explain(const TrainOptions& options, const std::string& message) {
   if (const int64_t largest = largest_possible(message); largest > 0) {
-    throw UsageError(concat("vocab_size: expected at most ", largest,
-                            ", the maximum for this text, found ", options.vocab_size));
+    throw UsageError(concat("vocab_size: expected at most ", largest, ", the maximum for this text, found ",
+                            options.vocab_size));
   }
   if (const int64_t smallest = size_after(message, " vs ");
       smallest > 0 && message.find("required_chars") != message.npos) {

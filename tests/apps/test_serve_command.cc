@@ -273,28 +273,12 @@ TEST_F(Serve, IsNotReadyDuringTheDrainDelay) {
   EXPECT_EQ(server.wait(), 0);
 }
 
-// A folder that takes long to open, as a pipe without a writer does.
-TEST_F(Serve, ASignalEndsItWhileModelsOpen) {
+// A pipe without a writer would be waited for without end.
+TEST_F(Serve, AFolderWithAPipeIsRefusedAtOnce) {
   std::filesystem::create_directory(scratch_ / "slow");
   ASSERT_EQ(::mkfifo((scratch_ / "slow/config.json").c_str(), 0600), 0);
-  for (const int signal : {SIGTERM, SIGINT}) {
-    const std::string folder = path("slow");
-    std::string program = QKV_PROGRAM, command = "serve", port = "--port", zero = "0";
-    char* arguments[] = {program.data(), command.data(), const_cast<char*>(folder.c_str()),
-                         port.data(),    zero.data(),    nullptr};
-    pid_t process = 0;
-    ASSERT_EQ(posix_spawn(&process, QKV_PROGRAM, nullptr, nullptr, arguments, environ), 0);
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    ::kill(process, signal);
-    int status = 0;
-    pid_t ended = 0;
-    for (int i = 0; i < 1000 && ended == 0; ++i) {
-      ended = ::waitpid(process, &status, WNOHANG);
-      if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
-    if (ended == 0) ::kill(process, SIGKILL);
-  }
+  expect_failure(run_qkv({"serve", path("slow"), "--port", "0"}), 1,
+                 {"slow/config.json: not a regular file"});
 }
 
 // A full disk costs lines of the log, and nothing else.

@@ -221,7 +221,7 @@ TEST(Completions, TakeTokenIdsAndEcho) {
       post(service, "/v1/completions", {{"prompt", "a red dog"}, {"temperature", 0}, {"echo", true}}));
   EXPECT_EQ(echo["choices"][0]["text"], "a red dog" + by_text["choices"][0]["text"].get<std::string>());
   expect_error(post(service, "/v1/completions", {{"prompt", {1, 99999999}}}), 400,
-               {"prompt", "token ids below"});
+               {"prompt", "token ids from 0 to 22"});
 }
 
 TEST(Completions, TakeNeutralValues) {

@@ -93,7 +93,7 @@ void generate(const GenerateArguments& arguments) {
         std::vector<pipelines::Prompt> prompts;
         for (size_t i = 0; i < texts.size(); ++i) {
           prompts.push_back({.text = texts[i], .key = static_cast<uint64_t>(lines[i])});
-          report_positions(generator, options, arguments, texts[i], lines[i]);
+          if (arguments.max_new_tokens) report_positions(generator, options, arguments, texts[i], lines[i]);
         }
         if (streams) {
           prompts.front().on_text = [&](std::string_view text) {

@@ -424,7 +424,7 @@ void add_train(Command& app) {
       add_option(*train, "--repeat", arguments->repeated, "DIR",
                  "Train again as the run in this folder did, for as many steps and to the same\n"
                  "bits, into the folder of --out (default: none)");
-  Option* out = add_option(*train, "--out", arguments->folder, "DIR", "Folder of the repeated run");
+  Option* out = add_option(*train, "--out", arguments->folder, "DIR", "Folder of the repeated run (default: none)");
   repeated->needs(out);
   out->needs(repeated);
   add_run_options(*train, arguments, defaults_of(training_tasks().front()));

@@ -112,9 +112,9 @@ TEST_P(EveryTask, GivesAModelWithTheScoresOfItsValidation) {
 
 // bf16 reaches every task; its bits depend neither on threads nor on a resumption.
 TEST_P(EveryTask, ResumesInMixedPrecisionToTheSameBits) {
-  output(train("f32", "--schedule constant --max-steps 4"));
-  output(train("whole", "--schedule constant --max-steps 4 --precision bf16 --threads 2"));
-  output(train("part", "--schedule constant --max-steps 2 --precision bf16 --threads 1"));
+  output(train("f32", "--schedule constant --max-steps 4 --validate-every 2"));
+  output(train("whole", "--schedule constant --max-steps 4 --validate-every 2 --precision bf16 --threads 2"));
+  output(train("part", "--schedule constant --max-steps 2 --validate-every 2 --precision bf16 --threads 1"));
   EXPECT_EQ(result("train --resume @/part --max-steps 4 --threads 3 --quiet")["steps"], 4);
   EXPECT_EQ(weights("part"), weights("whole"));
   EXPECT_NE(weights("f32"), weights("whole"));
