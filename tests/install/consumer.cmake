@@ -51,7 +51,7 @@ endif()
 
 # The program comes with its manual page and its completion scripts.
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/program --component runtime)
-foreach(entry IN ITEMS "man/man1/qkv.1:EXIT STATUS" "man/man1/qkv-train-lm.1:--context" "bash-completion/completions/qkv:complete -F _qkv qkv"
+foreach(entry IN ITEMS "man/man1/qkv.1:EXIT STATUS" "man/man1/qkv-train-lm.1:TOKENS" "bash-completion/completions/qkv:complete -F _qkv qkv"
                        "zsh/site-functions/_qkv:#compdef qkv" "fish/vendor_completions.d/qkv.fish:complete -c qkv")
   string(REGEX MATCH "^([^:]+):(.+)$" matched "${entry}")
   set(text ${CMAKE_MATCH_2})
