@@ -52,7 +52,7 @@ void print_file_at(uintptr_t address) {
   print("a mapped file");
 }
 
-void on_bus_error(int signal, siginfo_t* info, void* /*context*/) {
+[[maybe_unused]] void on_bus_error(int signal, siginfo_t* info, void* /*context*/) {
   print("qkv: ");
   print_file_at(reinterpret_cast<uintptr_t>(info->si_addr));
   print(": truncated, or unreadable, while it was open; replace files by renaming\n");
