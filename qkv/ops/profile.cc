@@ -1,8 +1,13 @@
 #include "qkv/ops/profile.h"
 
 #include <algorithm>
+#include <atomic>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/per_thread.h"
 #include "qkv/base/scope.h"
 #include "qkv/kernels/counters.h"
 
@@ -23,67 +28,101 @@ double seconds_between(std::chrono::steady_clock::time_point begin,
 
 }  // namespace
 
-Profile::Profile(Now now) : now_(now), began_(now()), settled_(began_) {
-  if (active_ != nullptr) throw UsageError("a profile is already being made on this thread");
-  outside_.operation = "other";
-  macs_ = kernels::counted_macs();
-  bytes_ = kernels::counted_bytes();
-  active_ = this;
+struct Profile::State : std::enable_shared_from_this<State> {
+  using Key = std::tuple<std::string, std::string, bool>;  // operation, module, backward
+
+  explicit State(Now clock) : now(clock) { outside.operation = "other"; }
+
+  void enter(const char* operation, std::string_view module, bool is_backward, bool includes_nested);
+  void leave();
+  // Attributes the time since the last call to the innermost scope.
+  void settle();
+
+  // The calling thread's, which keeps it.
+  static std::shared_ptr<State>& of_thread() { return per_thread<std::shared_ptr<State>>(); }
+  // Makes `profile` that of the calling thread; null: none.
+  static void activate(std::shared_ptr<State> profile) {
+    std::shared_ptr<State>& kept = of_thread();
+    kept = std::move(profile);
+    active_ = kept.get();
+  }
+
+  std::map<Key, Entry> entries;
+  std::vector<Entry*> open;
+  Entry outside;
+  // depth of scopes within a whole() scope
+  int64_t hidden = 0;
+  bool whole = false;
+  Now now;
+  Clock::time_point began = now(), settled = began;
+  uint64_t macs = kernels::counted_macs(), bytes = kernels::counted_bytes();  // at the last settle()
+  std::atomic<bool> ended = false;
+};
+
+Profile::Profile(Now now) {
+  if (active_ != nullptr && !active_->ended)
+    throw UsageError("a profile is already being made on this thread");
+  state_ = std::make_shared<State>(now);
+  State::activate(state_);
 }
 
-Profile::~Profile() { active_ = nullptr; }
-
-double Profile::seconds() const { return seconds_between(began_, now_()); }
-
-void Profile::settle() {
-  Entry& entry = open_.empty() ? outside_ : *open_.back();
-  const Clock::time_point now = now_();
-  const uint64_t macs = kernels::counted_macs(), bytes = kernels::counted_bytes();
-  entry.seconds += seconds_between(settled_, now);
-  entry.macs += macs - macs_;
-  entry.bytes += bytes - bytes_;
-  settled_ = now;
-  macs_ = macs;
-  bytes_ = bytes;
+Profile::~Profile() {
+  state_->ended = true;
+  if (active_ == state_.get()) State::activate(nullptr);
 }
 
-void Profile::enter(const char* operation, std::string_view module, bool backward, Inside inside) {
-  if (whole_) {
-    ++hidden_;
+double Profile::seconds() const { return seconds_between(state_->began, state_->now()); }
+
+void Profile::State::settle() {
+  Entry& entry = open.empty() ? outside : *open.back();
+  const Clock::time_point time = now();
+  const uint64_t macs_now = kernels::counted_macs(), bytes_now = kernels::counted_bytes();
+  entry.seconds += seconds_between(settled, time);
+  entry.macs += macs_now - macs;
+  entry.bytes += bytes_now - bytes;
+  settled = time;
+  macs = macs_now;
+  bytes = bytes_now;
+}
+
+void Profile::State::enter(const char* operation, std::string_view module, bool is_backward,
+                           bool includes_nested) {
+  if (whole) {
+    ++hidden;
     return;
   }
   settle();
-  const auto [found, is_new] = entries_.try_emplace(Key{operation, module, backward});
+  const auto [found, is_new] = entries.try_emplace(Key{operation, module, is_backward});
   Entry& entry = found->second;
   if (is_new) {
     entry.operation = operation;
     entry.module = module;
-    entry.backward = backward;
+    entry.backward = is_backward;
   }
+  open.push_back(&entry);
   ++entry.calls;
-  open_.push_back(&entry);
-  whole_ = inside == Inside::whole;
+  whole = includes_nested;
 }
 
-void Profile::leave() {
-  if (hidden_ > 0) {
-    --hidden_;
+void Profile::State::leave() {
+  if (hidden > 0) {
+    --hidden;
     return;
   }
   settle();
-  open_.pop_back();
-  whole_ = false;
+  open.pop_back();
+  whole = false;
 }
 
 std::vector<Profile::Entry> Profile::entries() const {
   std::vector<Entry> result;
-  for (const auto& [key, entry] : entries_) result.push_back(entry);
+  for (const auto& [key, entry] : state_->entries) result.push_back(entry);
   std::ranges::stable_sort(result, std::greater{}, &Entry::seconds);
-  Entry other = outside_;
+  Entry other = state_->outside;
   // Time not settled yet belongs to no scope.
-  other.seconds += seconds_between(settled_, now_());
-  other.macs += kernels::counted_macs() - macs_;
-  other.bytes += kernels::counted_bytes() - bytes_;
+  other.seconds += seconds_between(state_->settled, state_->now());
+  other.macs += kernels::counted_macs() - state_->macs;
+  other.bytes += kernels::counted_bytes() - state_->bytes;
   result.push_back(std::move(other));
   return result;
 }
@@ -106,8 +145,16 @@ std::vector<Profile::Entry> Profile::operations() const {
   return result;
 }
 
-void ProfileScope::enter(const char* operation, Profile::Inside inside) {
-  profile_->enter(operation, NameScope::current(), false, inside);
+void ProfileScope::enter(const char* operation, Kind kind, std::string_view module) {
+  if (Profile::active_->ended) {  // on another thread
+    Profile::State::activate(nullptr);
+    return;
+  }
+  const bool backward = kind == Kind::backward;
+  Profile::active_->enter(operation, backward ? module : NameScope::current(), backward, kind == Kind::whole);
+  profile_ = Profile::active_->shared_from_this();
 }
+
+void ProfileScope::leave() { profile_->leave(); }
 
 }  // namespace qkv

@@ -3,18 +3,20 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 namespace qkv {
 
 // During its lifetime, the ProfileScopes of its thread are timed. Without a profile, a scope costs one
 // comparison. Results have the same bits either way. One profile per thread; work on other threads is not
-// timed, but its multiplications and bytes are included, because their counters are global.
+// timed, but its multiplications and bytes are included, because their counters are global. A profile may be
+// destroyed on any thread, also within a scope; its results are read while its thread is in no operation.
 class Profile {
+  struct State;
+
  public:
   struct Entry {
     std::string operation;  // "linear"
@@ -48,60 +50,46 @@ class Profile {
 
  private:
   friend class ProfileScope;
-  using Key = std::tuple<std::string, std::string, bool>;  // operation, module, backward
 
-  enum class Inside { apart, whole };
-  void enter(const char* operation, std::string_view module, bool backward, Inside inside);
-  void leave();
-  // Attributes the time since the last call to the innermost scope.
-  void settle();
+  // The thread's; one that has ended remains until the next scope.
+  static inline constinit thread_local State* active_ = nullptr;
 
-  static inline constinit thread_local Profile* active_ = nullptr;
-
-  std::map<Key, Entry> entries_;
-  std::vector<Entry*> open_;
-  Entry outside_;
-  // depth of scopes within a whole() scope
-  int64_t hidden_ = 0;
-  bool whole_ = false;
-  Now now_;
-  Clock::time_point began_, settled_;
-  uint64_t macs_ = 0, bytes_ = 0;  // counters at the last settle()
+  std::shared_ptr<State> state_;  // shared with its thread and its scopes
 };
 
 // Attributes the thread's time to `operation` until the end of the block, in the current NameScope, except
 // for the time of nested scopes.
 class ProfileScope {
  public:
-  explicit ProfileScope(const char* operation) : profile_(Profile::active_) {
-    if (profile_ != nullptr) [[unlikely]]
-      enter(operation, Profile::Inside::apart);
+  explicit ProfileScope(const char* operation) {
+    if (Profile::active_ != nullptr) [[unlikely]]
+      enter(operation);
   }
   // The backward pass of `operation` in `module`.
   static ProfileScope backward(const char* operation, std::string_view module) {
-    return ProfileScope(operation, module);
+    return ProfileScope(operation, Kind::backward, module);
   }
   // Includes the time of nested scopes.
-  static ProfileScope whole(const char* operation) { return ProfileScope(operation, Profile::Inside::whole); }
+  static ProfileScope whole(const char* operation) { return ProfileScope(operation, Kind::whole, {}); }
   ~ProfileScope() {
     if (profile_ != nullptr) [[unlikely]]
-      profile_->leave();
+      leave();
   }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
 
  private:
-  ProfileScope(const char* operation, Profile::Inside inside) : profile_(Profile::active_) {
-    if (profile_ != nullptr) [[unlikely]]
-      enter(operation, inside);
-  }
-  ProfileScope(const char* operation, std::string_view module) : profile_(Profile::active_) {
-    if (profile_ != nullptr) [[unlikely]]
-      profile_->enter(operation, module, true, Profile::Inside::apart);
-  }
-  void enter(const char* operation, Profile::Inside inside);
+  enum class Kind { forward, backward, whole };
 
-  Profile* profile_;
+  ProfileScope(const char* operation, Kind kind, std::string_view module) {
+    if (Profile::active_ != nullptr) [[unlikely]]
+      enter(operation, kind, module);
+  }
+  // module: of a backward pass; otherwise the current NameScope.
+  void enter(const char* operation, Kind kind = Kind::forward, std::string_view module = {});
+  void leave();
+
+  std::shared_ptr<Profile::State> profile_;
 };
 
 }  // namespace qkv

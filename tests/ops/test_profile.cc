@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -82,6 +83,36 @@ TEST(Profile, OnePerThread) {
     const ProfileScope scope("theirs");
   }).join();
   EXPECT_EQ(profile.entries().size(), 1) << "another thread's scopes are not ours";
+}
+
+TEST(Profile, MayEndOnAnotherThread) {
+  auto profile = std::make_unique<Profile>(&fake_now);
+  auto scope = std::make_unique<ProfileScope>("open");
+  std::thread([&] {
+    const Profile own(&fake_now);
+    profile.reset();
+    const ProfileScope theirs("theirs");
+    EXPECT_TRUE(find(own.entries(), "theirs")) << "this thread's own profile goes on";
+  }).join();
+  { const ProfileScope unseen("unseen"); }
+  scope.reset();  // of the profile that has ended
+  const Profile next(&fake_now);
+  { const ProfileScope seen("seen"); }
+  EXPECT_TRUE(find(next.entries(), "seen"));
+  EXPECT_FALSE(find(next.entries(), "unseen"));
+}
+
+TEST(Profile, MayEndWithinAScope) {
+  auto profile = std::make_optional<Profile>(&fake_now);
+  auto scope = std::make_unique<ProfileScope>("outer");
+  profile.emplace(&fake_now);
+  pass_ms(3);
+  scope.reset();
+  { const ProfileScope inner("inner"); }
+  const std::vector<Profile::Entry> entries = profile->entries();
+  ASSERT_EQ(entries.size(), 2) << "the scope of the first profile is not the second's";
+  EXPECT_EQ(entries[0].operation, "inner");
+  EXPECT_DOUBLE_EQ(entries[1].seconds, 0.003);
 }
 
 struct Model {
