@@ -20,11 +20,10 @@ std::string unit_of(const LineArguments& arguments) { return arguments.texts.emp
 
 }  // namespace
 
-Option* add_line_options(Command& command, LineArguments& arguments) {
+Option* add_line_options(Command& command, LineArguments& arguments, const std::string& inputs) {
   add_option(command, "model", arguments.model, "DIR", "Model folder")->required();
   Option* texts =
-      add_option(command, "text", arguments.texts, "TEXT",
-                 "Texts, or image files if the model is one of images (default: each line of stdin)");
+      add_option(command, "text", arguments.texts, "TEXT", inputs + " (default: each line of stdin)");
   add_load_options(command, arguments.load);
   command.add_flag("--json", arguments.json, "Print one JSON object per line");
   add_option(command, "--chunk-lines", arguments.chunk_lines, "LINES",

@@ -27,7 +27,7 @@ enum class Inputs { texts, image_files };
 
 // The model folder, the texts, --dtype, --json, --chunk-lines and --threads. Returns the argument of the
 // texts. `arguments` must live as long as the command.
-Option* add_line_options(Command& command, LineArguments& arguments);
+Option* add_line_options(Command& command, LineArguments& arguments, const std::string& inputs = "Texts");
 
 // The texts, or the lines of stdin; those from a terminal are processed one by one. Warns of a text that is
 // the name of a file. Throws UsageError.

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <CLI/CLI.hpp>
 #include <exception>
@@ -44,10 +45,15 @@ class OneLineEach : public CLI::Formatter {
                              column_width_);
     return out.str();
   }
+  // Messages name the options that exclude others; among the names they would hide the descriptions.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string all = CLI::Formatter::make_option_opts(option);
+    return all.substr(0, std::min(all.find(" Needs:"), all.find(" Excludes:")));
+  }
 };
 
 void declare(CLI::App& program, Command& commands) {
-  program.set_version_flag("--version", "qkv " QKV_VERSION);
+  program.set_version_flag("-V,--version", "qkv " QKV_VERSION);
   program.require_subcommand(1);
   program.formatter(std::make_shared<OneLineEach>());  // before the commands, which inherit it
   program.footer(

@@ -53,6 +53,7 @@ void TrainProgress::on_stage(const std::string& what) { say(what + " ..."); }
 
 void TrainProgress::on_start(const train::StartReport& report) {
   units_ = report.task.units;
+  validates_ = report.task.valid_items > 0;
   if (report.resumed_from > 0)
     say(format("resuming from step %lld", static_cast<long long>(report.resumed_from)));
   std::string line = format("%.2f million parameters", static_cast<double>(report.parameters) / 1e6);
@@ -67,49 +68,19 @@ void TrainProgress::on_start(const train::StartReport& report) {
 }
 
 void TrainProgress::on_schedule(const train::ScheduleReport& report) {
-  std::string line =
-      format("planned: %lld steps, %lld of them warm-up", static_cast<long long>(report.total_steps),
-             static_cast<long long>(report.warmup_steps));
-  if (report.validate_every > 0)
-    line += format(", a validation every %lld", static_cast<long long>(report.validate_every));
+  const auto steps = [](int64_t number) {
+    return std::to_string(number) + (number == 1 ? " step" : " steps");
+  };
+  std::string line = "planned: " + steps(report.total_steps) + ", " + std::to_string(report.warmup_steps) +
+                     " of them warm-up";
+  if (validates_) {
+    line += report.validate_every > 0 ? ", a validation every " + steps(report.validate_every)
+                                      : ", a validation after each epoch";
+  }
   if (report.seconds_per_step > 0) line += format("; %.3g s per step", report.seconds_per_step);
   if (report.seconds_per_validation > 0)
     line += format(", %.3g s per validation", report.seconds_per_validation);
   say(line);
-}
-
-std::string outlook(const train::TrainResult& result) {
-  const std::string& name = result.best_by.name;
-  const auto value_at = [&name](const train::ValidationReport& report) {
-    return report.evaluation.value(name);
-  };
-  std::vector<const train::ValidationReport*> scored;
-  for (const train::ValidationReport& report : result.validations) {
-    if (value_at(report)) scored.push_back(&report);
-  }
-  if (scored.empty()) return "";
-  const train::ValidationReport& last = *scored.back();
-  const auto distance = [&last](const train::ValidationReport* report) {
-    return std::abs(report->step - last.step / 2);
-  };
-  const train::ValidationReport& half = **std::ranges::min_element(scored, {}, distance);
-  constexpr double kLate = 0.75;
-  if (static_cast<double>(result.best_step) < kLate * static_cast<double>(last.step)) {
-    return format(
-        "%s is best at step %lld of %lld: more time would not help; more data, more dropout or a "
-        "smaller model may",
-        name.c_str(), static_cast<long long>(result.best_step), static_cast<long long>(last.step));
-  }
-  if (static_cast<double>(half.step) > kLate * static_cast<double>(last.step))
-    return "one validation only: --validate-every shows whether more time would help";
-  // A doubling of the steps improves a model at most by as much as the doubling before: a loss by as much, a
-  // perplexity, its exponential, by the same factor.
-  const double now = *value_at(last), before = *value_at(half);
-  double bound = name == "perplexity" ? now * now / before : now + (now - before);
-  if (name != "loss" && result.best_by.higher_is_better) bound = std::min(bound, 1.0);
-  const char* const pattern = "%s %.4g, at half the steps %.4g: twice the time would reach %.4g at best";
-  const double unit = name == "bleu" ? 100 : 1;
-  return format(pattern, name == "bleu" ? "BLEU" : name.c_str(), unit * now, unit * before, unit * bound);
 }
 
 std::string TrainProgress::line_of(const train::StepReport& report) const {

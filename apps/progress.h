@@ -29,14 +29,12 @@ class TrainProgress : public train::TrainObserver {
   std::string line_of(const train::StepReport& report) const;
 
   bool quiet_, terminal_;
+  bool validates_ = false;
   bool showing_ = false;
   double said_seconds_ = 0;  // of the run, at the last permanent line
   std::string last_loss_, units_;
   std::chrono::steady_clock::time_point shown_;
 };
-
-// What more time would give, by the validations of a run: "perplexity 80.1, at half the steps 164: ...".
-std::string outlook(const train::TrainResult& result);
 
 // 3725 -> "1:02:05", 65 -> "1:05".
 std::string clock_time(double seconds);

@@ -7,6 +7,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/stop.h"
 #include "qkv/train/fields.h"
+#include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
 namespace {
@@ -57,6 +58,11 @@ TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observe
   return trainer.run(observer, stop);
 }
 
+bool is_size(const Field& field) {
+  return field.name.starts_with(kModelFields) && !is_dropout_rate(field.name) && !field.value.empty() &&
+         field.value.find_first_not_of("0123456789") == std::string::npos;
+}
+
 }  // namespace
 
 void refuse_given(const std::set<std::string>& given, std::initializer_list<const char*> names,
@@ -86,8 +92,10 @@ std::vector<Field> Job::task_fields() const {
 
 void Job::complete(const std::set<std::string>& given) {
   if (options.max_minutes > 0 && options.max_minutes <= kShortMinutes) {
-    const bool sized = std::ranges::any_of(
-        given, [](const std::string& name) { return name == "preset" || name.starts_with(kModelFields); });
+    const std::vector<Field> all = fields();
+    const bool sized = given.contains("preset") || std::ranges::any_of(all, [&](const Field& field) {
+                         return given.contains(field.name) && is_size(field);
+                       });
     for (const auto& [name, value] : short_run()) {
       if (!given.contains(name) && !(sized && std::string_view(name).starts_with(kModelFields)))
         set_field(name, value);

@@ -30,6 +30,8 @@ std::string checksum(const Fields& fields) {
 namespace {
 
 void require_fitting(const std::filesystem::path& folder, IfRunExists existing) {
+  if (std::filesystem::exists(folder) && !std::filesystem::is_directory(folder))
+    throw IoError(concat(folder.string(), ": expected a folder, or none yet, found a file"));
   const bool checkpoints = !CheckpointFolder(folder / "checkpoints").empty();
   const bool model = std::filesystem::exists(folder / "config.json") || models::is_adapter(folder);
   if (existing == IfRunExists::refuse && (checkpoints || model)) {

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "qkv/base/error.h"
+#include "qkv/train/tasks/lm/lm.h"
 #include "qkv/train/tasks/translation/translation.h"
 #include "tests/support/scratch.h"
 
@@ -114,6 +115,24 @@ TEST(TrainFields, OnlyDefaultsAreFitted) {
   EXPECT_EQ(fitted({}, false), std::pair(true, false)) << "nothing to validate on";
   EXPECT_EQ(fitted({"schedule.warmup_steps"}, true), std::pair(false, true));
   EXPECT_EQ(fitted({"train.validate_every", "schedule.fit_warmup"}, true), std::pair(false, false));
+}
+
+TEST(TrainFields, AShortRunIsSmallUnlessASizeIsGiven) {
+  const auto layers = [](const std::string& name, const std::string& value) {
+    LmJob job;
+    EXPECT_TRUE(job.set_field("train.max_minutes", "5"));
+    EXPECT_TRUE(job.set_field(name, value)) << name;
+    job.complete({"train.max_minutes", name});
+    return job.shape.layers;
+  };
+  const int64_t large = LmJob{}.shape.layers;
+  ASSERT_GT(large, 2);
+  for (const auto& [name, value] : {std::pair("train.max_minutes", "5"), std::pair("model.dropout", "0"),
+                                    std::pair("model.drop_path", "0.1"), std::pair("model.blocks", "gpt2")})
+    EXPECT_EQ(layers(name, value), 2) << name << " is no size";
+  for (const char* name : {"model.d_model", "model.d_ff", "model.max_positions"})
+    EXPECT_EQ(layers(name, "512"), large) << name;
+  EXPECT_EQ(layers("train.max_minutes", "11"), large);
 }
 
 TEST(TrainFields, OnlyLimitsAndBookkeepingDoNotDecideTheWeights) {

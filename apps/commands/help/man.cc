@@ -35,7 +35,8 @@ void man(const Command& app, const ManArguments& arguments) {
   for (const std::string& word : arguments.words) name += " " + word;
   const auto command = std::ranges::find(commands, name, &DeclaredCommand::name);
   if (command == commands.end())
-    throw UsageError(concat("man: expected a command, found '", name, "'; 'qkv help' lists them"));
+    throw UsageError(concat("man: expected a command of qkv, found '", join(arguments.words, " "),
+                            "'; 'qkv help' lists them"));
   std::cout << man_page(commands, *command, QKV_VERSION).text;
 }
 

@@ -65,7 +65,7 @@ void add_classify(Command& app) {
       "qkv classify distilbert-sst2 'What a film!'\n  qkv classify vit-base-patch16-224 *.jpg --top 3\n"
       "  qkv classify distilbert-sst2 < reviews.txt");
   const auto arguments = std::make_shared<ClassifyArguments>();
-  add_line_options(*command, arguments->lines);
+  add_line_options(*command, arguments->lines, "Texts, or image files if the model is one of images");
   add_image_options(*command, arguments->images);
   add_option(*command, "--top", arguments->top, "N",
              "Labels per line, most likely first (default: 1; with --json all)")

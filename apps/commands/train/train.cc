@@ -13,6 +13,7 @@
 #include "apps/cli/suggest.h"
 #include "apps/command.h"
 #include "apps/commands/train/saved_batches.h"
+#include "apps/outlook.h"
 #include "apps/profile_report.h"
 #include "apps/progress.h"
 #include "apps/stop.h"
@@ -58,8 +59,8 @@ constexpr FieldFlag kRunFlags[] = {
      "Stop after this time, validation included; 0: no limit. Schedule and warm-up fit the steps that this\n"
      "time has. Up to 10 minutes, other defaults make a small model in small batches"},
     {"--validate-every", "train.validate_every", "STEPS",
-     "Steps between validations; 0: after each epoch. The default fits the run, in at most a tenth of its\n"
-     "time"},
+     "Steps between validations; 0: after each epoch (default: after each epoch or more often, as fits\n"
+     "the run, in at most a tenth of its time)"},
     {"--patience", "train.patience", "N", "Stop after N validations without a new best; 0: never"},
     {"--checkpoint-every", "train.checkpoint_every", "STEPS", "Steps between checkpoints; 0: off"},
     {"--checkpoint-minutes", "train.checkpoint_minutes", "MINUTES", "Minutes between checkpoints; 0: off"},
@@ -289,6 +290,11 @@ void repeat(TrainArguments& arguments) {
     throw UsageError(
         concat("--repeat ", arguments.repeated.string(), ": expected a training run, found no checkpoint"));
   }
+  if (std::filesystem::exists(arguments.folder) &&
+      std::filesystem::equivalent(arguments.folder, arguments.repeated)) {
+    throw UsageError(concat("--repeat ", arguments.repeated.string(),
+                            ": expected another folder as --out, found the same"));
+  }
   arguments.task = &task_named(last->fields.at("task"), arguments.repeated);
   arguments.saved = last->fields;
   if (std::ranges::none_of(arguments.fields, [](const auto& field) { return is_limit(field.first); }))
@@ -315,9 +321,9 @@ void train_command(TrainArguments& arguments) {
         result.reason == train::StopReason::max_minutes && result.steps < result.schedule_steps
             ? concat(" before the schedule's last step, ", result.schedule_steps)
             : "";
-    progress.say(concat("done after ", result.steps, " steps in ", clock_time(result.seconds), ": ",
-                        train::describe(result.reason), early, "; the model of step ", result.best_step,
-                        " is in ", folder));
+    progress.say(concat("done after ", result.steps, result.steps == 1 ? " step in " : " steps in ",
+                        clock_time(result.seconds), ": ", train::describe(result.reason), early,
+                        "; the model of step ", result.best_step, " is in ", folder));
     if (const std::string more = outlook(result); !more.empty()) progress.say(more);
   }
   if (arguments.json) {
@@ -350,7 +356,8 @@ void add_flags(Command& command, const Arguments& arguments, std::span<const Fie
     if (const std::vector<std::string> choices = choices_of(flag.type); !choices.empty())
       option->check(one_of(choices));
     const auto value = defaults.find(field);
-    if (value != defaults.end() && !value->second.empty()) option->default_str(value->second);
+    const bool described = std::string_view(flag.help).find("(default: ") != std::string_view::npos;
+    if (value != defaults.end() && !value->second.empty() && !described) option->default_str(value->second);
   }
 }
 
@@ -415,7 +422,9 @@ std::string task_names() {
 
 void add_train(Command& app) {
   Command* train = app.add_subcommand("train", "Train a model");
-  train->footer("Example:\n  qkv train translation --help\n  qkv train --resume model");
+  train->footer(
+      "Example:\n  qkv train translation --help\n  qkv train --resume model\n  qkv train --repeat model "
+      "--out again");
   train->require_subcommand(0, 1);
   const auto arguments = std::make_shared<TrainArguments>();
   Option* resumed = add_option(*train, "--resume", arguments->folder, "DIR",
@@ -424,16 +433,24 @@ void add_train(Command& app) {
       add_option(*train, "--repeat", arguments->repeated, "DIR",
                  "Train again as the run in this folder did, for as many steps and to the same\n"
                  "bits, into the folder of --out (default: none)");
-  Option* out = add_option(*train, "--out", arguments->folder, "DIR", "Folder of the repeated run (default: none)");
-  repeated->needs(out);
-  out->needs(repeated);
+  Option* out =
+      add_option(*train, "--out", arguments->folder, "DIR", "Folder of the repeated run (default: none)");
+  repeated->excludes(resumed);
   add_run_options(*train, arguments, defaults_of(training_tasks().front()));
   for (const TrainingTask& task : training_tasks()) {
     add_flags(*train, arguments, task.run_flags, defaults_of(task));
     add_task(*train, task);
   }
   train->callback([train, arguments, resumed, repeated] {
+    if (repeated->count() != out->count()) {
+      throw UsageError(concat("train: expected --repeat DIR and --out DIR together, found ",
+                              out->count() > 0 ? "--out" : "--repeat", " alone"));
+    }
     if (repeated->count() > 0) {
+      if (const std::string task = train->given_subcommand(); !task.empty()) {
+        throw UsageError(
+            concat("train --repeat DIR: expected no task after it, because the run has one, found ", task));
+      }
       repeat(*arguments);
       train_command(*arguments);
       return;
@@ -445,7 +462,7 @@ void add_train(Command& app) {
     }
     if (resumed->count() == 0) {
       throw UsageError(concat("train: expected a task (", task_names(),
-                              ") or --resume DIR, found neither; see qkv train --help"));
+                              "), --resume DIR or --repeat DIR, found none of them; see qkv train --help"));
     }
     arguments->resume = arguments->must_resume = true;
     train_command(*arguments);

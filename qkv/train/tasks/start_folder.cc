@@ -206,10 +206,14 @@ void initialise_from(const fs::path& from, const models::Transformer& model, uin
   adopt(from, *models::load_transformer(from), model, seed, {}, {});
 }
 
+bool is_dropout_rate(std::string_view field) {
+  return field == "model.drop_path" || field.ends_with("dropout");
+}
+
 void refuse_settings_of_folder(const std::set<std::string>& given,
                                std::initializer_list<std::string_view> others) {
   for (const std::string& name : given) {
-    if (name == "model.from" || name == "model.drop_path" || name.ends_with("dropout")) continue;
+    if (name == "model.from" || is_dropout_rate(name)) continue;
     const auto begins = [&name](std::string_view part) { return name.starts_with(part); };
     if (begins(kModelFields) || std::ranges::any_of(others, begins))
       throw UsageError(concat(name, ": expected none with model.from, whose folder has its own, found one"));

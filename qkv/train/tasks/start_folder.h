@@ -81,6 +81,9 @@ void initialise_from(const std::filesystem::path& from, const models::TextEncode
 void initialise_from(const std::filesystem::path& from, const models::ImageEncoder& model, uint64_t seed);
 void initialise_from(const std::filesystem::path& from, const models::Transformer& model, uint64_t seed);
 
+// Whether a field is a rate of dropout, which does not change the shapes of weights.
+bool is_dropout_rate(std::string_view field);
+
 // For Job::complete(): throws UsageError naming a `given` setting that the folder decides, of the model,
 // except rates of dropout and stochastic depth, or one that begins with one of `others`: of the tokenizer, of
 // preprocessing.

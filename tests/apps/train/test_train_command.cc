@@ -143,12 +143,17 @@ TEST_F(TrainCommand, ARunWithATimeLimitIsRepeated) {
                                   .load_latest()
                                   .value()
                                   .fields.at("schedule.total_steps");
-  EXPECT_NE(first.err.find("planned: " + planned + " steps, "), std::string::npos) << first.err;
+  EXPECT_NE(first.err.find("planned: " + planned + " step"), std::string::npos) << first.err;
   const json again = run({"train", "--repeat", path("timed"), "--out", path("again"), "--json", "--quiet"});
   EXPECT_EQ(again["steps"], result["steps"]);
   EXPECT_EQ(again["best"], result["best"]);
   EXPECT_EQ(model("again"), model("timed"));
-  expect_failure(run_qkv({"train", "--repeat", path("timed")}), 2, {"--out"});
+  expect_failure(run_qkv({"train", "--repeat", path("timed")}), 2, {"--repeat DIR and --out DIR together"});
+  expect_failure(run_qkv({"train", "--out", path("timed")}), 2, {"--repeat DIR and --out DIR together"});
+  expect_failure(run_qkv({"train", "--repeat", path("timed"), "--out", path("timed")}), 2,
+                 {"expected another folder as --out"});
+  expect_failure(run_qkv({"train", "--repeat", path("timed"), "--resume", path("timed"), "--out", path("a")}),
+                 2, {"--resume"});
   expect_failure(run_qkv({"train", "--repeat", path("none"), "--out", path("other")}), 2,
                  {"--repeat", "none: expected a training run, found no checkpoint"});
   expect_failure(timed("short", {"--max-minutes", "0.01", "--set", "schedule.warmup_steps=1000000"}), 2,
