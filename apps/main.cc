@@ -1,8 +1,8 @@
 #include <fcntl.h>
 #include <unistd.h>
-#include <algorithm>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <iostream>

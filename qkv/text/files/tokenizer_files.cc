@@ -91,7 +91,9 @@ NormalizerPtr bert_normalizer_of(const FolderConfig& config, BertNormalizerOptio
   return bert_normalizer(options);
 }
 
+// Unchanged if it is not UTF-8, which Vocabulary::add() refuses.
 std::string_view without_trailing_space(std::string_view text) {
+  if (!valid_utf8(text)) return text;
   for (size_t end = text.size(); end > 0;) {
     size_t begin = previous_character(text, end);
     end = begin;
