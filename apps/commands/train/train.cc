@@ -441,7 +441,7 @@ void add_train(Command& app) {
     add_flags(*train, arguments, task.run_flags, defaults_of(task));
     add_task(*train, task);
   }
-  train->callback([train, arguments, resumed, repeated] {
+  train->callback([train, arguments, resumed, repeated, out] {
     if (repeated->count() != out->count()) {
       throw UsageError(concat("train: expected --repeat DIR and --out DIR together, found ",
                               out->count() > 0 ? "--out" : "--repeat", " alone"));

@@ -111,7 +111,7 @@ TEST_F(ManPage, OfACommandHasItsOptions) {
                                          "\\fB\\-\\-dtype\\fR \\fIf32|bf16|int8\\fR", "(default: 1024)"});
   expect_parts(output("man train"), {".SH COMMANDS", "\\fBqkv\\-train\\-lm\\fR(1)\n"});
   expect_parts(output("man train lm"), {".TH QKV\\-TRAIN\\-LM 1 ", "\\fB\\-\\-context\\fR"});
-  expect_refused("man predict", 2, {"man: expected a command, found 'qkv predict'"});
+  expect_refused("man predict", 2, {"man: expected a command of qkv, found 'predict'"});
 }
 
 TEST_F(ManPage, OfEachCommandIsReadByGroffWithoutAWarning) {

@@ -10,9 +10,12 @@ using train::Metric;
 // The outlook of a run whose metric had these values, at its validations' steps.
 std::string outlook_of(const Metric& metric, const std::vector<std::pair<int64_t, double>>& values,
                        int64_t best_step) {
-  train::TrainResult result{.best_step = best_step, .best_by = metric};
+  train::TrainResult result;
+  result.best_step = best_step;
+  result.best_by = metric;
   for (const auto& [step, value] : values) {
-    train::ValidationReport report{.step = step};
+    train::ValidationReport report;
+    report.step = step;
     report.evaluation.loss = value;
     report.evaluation.metrics[metric.name] = value;
     result.validations.push_back(report);

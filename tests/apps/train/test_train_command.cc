@@ -287,7 +287,7 @@ TEST_F(TrainCommand, SpeaksOfItsOwnOptions) {
   failing({"--set", "dmodel=32"}, {"\"dmodel\"; did you mean 'model.d_model'?"});
   failing({"--set", "train.btach_tokens=32"}, {"\"train.btach_tokens\"; did you mean 'train.batch_tokens'?"});
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "out")) << "nothing was to be written";
-  expect_failure(run_qkv({"train"}), 2, {"expected a task (translation", ") or --resume DIR"});
+  expect_failure(run_qkv({"train"}), 2, {"expected a task (translation", "--resume DIR or --repeat DIR"});
   expect_failure(run_qkv({"train", "translation", "--out", path("out")}), 2, {"--src: expected"});
   expect_failure(run_qkv({"train", "--resume", path("nowhere")}), 2, {"nowhere", "found no checkpoint"});
   run(training("out", {"--max-steps", "1", "--set", "d_ff=48"}));
