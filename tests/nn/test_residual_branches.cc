@@ -43,7 +43,7 @@ TEST(ResidualBranches, HaveSmallOutputWeights) {
 // The reason for it: the first steps of a deep post-norm stack change its output less.
 TEST(ResidualBranches, ReduceTheEffectOfAStep) {
   const Offsets offsets({0, 7, 16});
-  const Tensor x = random_tensor({16, 24}, 3);
+  const Tensor x = testing::random_tensor({16, 24}, 3);
   // The distance of the outputs before and after each parameter moved by 1e-3, as in Adam's first step.
   const auto shift = [&](float factor) {
     const Encoder encoder(deep_stack(NormPlacement::post));
@@ -54,7 +54,7 @@ TEST(ResidualBranches, ReduceTheEffectOfAStep) {
     uint64_t seed = 100;
     for (const auto& [name, parameter] : parameters_of(encoder)) {
       Tensor value = parameter.variable.value().clone();
-      const Tensor direction = random_tensor(value.shape(), ++seed);
+      const Tensor direction = testing::random_tensor(value.shape(), ++seed);
       for (int64_t i = 0; i < value.numel(); ++i) value.data()[i] += direction.data()[i] > 0 ? 1e-3f : -1e-3f;
       parameter.set_value({value});
     }

@@ -37,8 +37,8 @@ struct ReplyState {
 };
 
 // All member functions run on the network thread, and throw only if memory runs out; out_of_memory() follows
-// then. Reading never pauses while a request is being answered,
-// until 64 KiB wait, so that a client that leaves is noticed at once.
+// then. Reading never pauses while a request is being answered, until 64 KiB wait, so that a client that
+// leaves is noticed at once.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   explicit Connection(HttpCoreHandle core, std::string peer);
@@ -93,6 +93,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   HttpCoreHandle core_;
 
  private:
+  static constexpr std::chrono::milliseconds kLinger{2'000};  // after the last answer
+
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   enum class Phase {
     idle,       // no byte of a request yet
@@ -103,6 +105,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     closed,
   };
 
+  void timed_out();
+  void next_request();
+  void linger();
+  void end_answer() noexcept;
+  // Requests (connection_request.cc).
   void take_bytes();
   bool take_header();
   bool has_bare_line_feed() const;
@@ -110,16 +117,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool within_pending_bytes();
   bool is_arriving() const { return phase_ == Phase::header || phase_ == Phase::body; }
   void dispatch();
+  void wait_for_handler(std::chrono::steady_clock::time_point deadline);
+  // Responses (connection_response.cc).
   void refuse(int status, const std::string& message, bool count = true);
+  std::string head_of(const HttpResponse& response, bool whole) const;
   void write(std::string data);
   void write_more();
   void written();
-  void next_request();
-  void linger();
-  void timed_out();
-  void wait_for_handler(std::chrono::steady_clock::time_point deadline);
-  void end_answer() noexcept;
-  std::string head_of(const HttpResponse& response, bool whole) const;
 
   std::string peer_;
   Phase phase_ = Phase::idle;
