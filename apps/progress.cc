@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <vector>
 
 #include "apps/cli/messages.h"
 #include "apps/terminal.h"

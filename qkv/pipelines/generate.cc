@@ -48,7 +48,8 @@ std::string continuation(const text::Tokenizer& tokenizer, search::Ids prompt, s
 
 void check(const GenerateOptions& options) { options.search.validate(); }
 
-// The search after a prompt of so many tokens, for which GenerateOptions::max_new_tokens() is at least 1.
+// The options of the search that continues a prompt. `tokens`: its length. Requires a
+// GenerateOptions::max_new_tokens(tokens) of at least 1.
 search::SearchOptions after_prompt(const GenerateOptions& options, int64_t tokens) {
   search::SearchOptions search = options.search;
   const int64_t most = options.max_new_tokens(tokens) - (search.forced_eos ? 1 : 0);

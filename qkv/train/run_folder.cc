@@ -117,9 +117,12 @@ void RunFolder::record(const Fields& settings) {
   recorded_ = settings;
 }
 
-void RunFolder::amend_record(const std::string& name, const std::string& value) {
+void RunFolder::amend_record(const Fields& settings) {
   if (!recorded_) return;
-  (*recorded_)[name] = value;
+  Fields amended = *recorded_;
+  for (const auto& [name, value] : settings) amended[name] = value;
+  if (amended == *recorded_) return;
+  recorded_ = std::move(amended);
   write_record(*recorded_);
 }
 

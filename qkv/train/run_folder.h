@@ -51,8 +51,8 @@ class RunFolder {
 
   // Writes run.json, after which a killed run can be continued.
   void record(const Fields& settings);
-  // Changes a setting in the run.json that record() wrote, if it is still there.
-  void amend_record(const std::string& name, const std::string& value);
+  // Changes settings in the run.json that record() wrote, if it is still there.
+  void amend_record(const Fields& settings);
   // Removes run.json, after the first checkpoint. Throws IoError.
   void forget_record();
   // For a run that cannot start: takes back what it wrote, run.json (an earlier one returns), a new cache,

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "qkv/ops/tape.h"
@@ -64,11 +63,12 @@ void Trainer::record_plan() {
     deciding.schedule.total_steps = 0;
     deciding.schedule.refits = {};
   }
+  Fields recorded;
   for (const Field& now : fields(deciding)) {
-    const auto field = std::ranges::find(fields_, now.name, &Field::name);
-    field->value = now.value;
-    run_folder_.amend_record(now.name, now.value);
+    std::ranges::find(fields_, now.name, &Field::name)->value = now.value;
+    recorded[now.name] = now.value;
   }
+  run_folder_.amend_record(recorded);
 }
 
 bool Trainer::needs_plan() const {

@@ -261,7 +261,7 @@ TEST(Pretrained, ReadsTiedTensorsUnderTheOtherName) {
   }
 }
 
-// As in transformers 5, whatever "tie_word_embeddings" says.
+// As in transformers 5, for any value of "tie_word_embeddings".
 TEST(Pretrained, ATableAndAHeadThatDifferAreNotTied) {
   nn::ForwardContext context;
   const Copy copy("gpt2");

@@ -36,7 +36,7 @@ std::map<uint64_t, search::Decoded> run(search::Engine& engine) {
   return decoded;
 }
 
-// The engine finds texts again, with other ids. A beam search is asked for all that it has.
+// Hypotheses with different ids may have equal texts, so a beam search returns its whole beam.
 template <class Pipeline, class Options, class Input, class TextsOf>
 void expect_each_text_once(const Pipeline& pipeline, Options options, const std::vector<Input>& inputs,
                            const TextsOf& texts_of) {

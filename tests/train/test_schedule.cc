@@ -78,7 +78,7 @@ TEST(Schedule, Constant) {
   EXPECT_DOUBLE_EQ(learning_rate(options, 1'000'000), 2);
 }
 
-// Only where it was not chosen; the maximum of the learning rate stays.
+// A given warm-up is kept. The maximum learning rate stays.
 TEST(Schedule, AFittedWarmUpIsAtMostATenth) {
   for (const ScheduleKind kind : {ScheduleKind::paper, ScheduleKind::inverse_sqrt, ScheduleKind::cosine,
                                   ScheduleKind::linear, ScheduleKind::constant}) {

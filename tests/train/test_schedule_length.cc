@@ -197,6 +197,31 @@ TEST(ScheduleLengths, AResumedRunKeepsItsLength) {
                            [&] { train_characters(scratch.path(), other, rest); });
 }
 
+// With ten times the time, the rest has more steps, from the learning rate reached.
+TEST(ScheduleLengths, AResumedRunWithMoreTimeIsLonger) {
+  const Scratch scratch;
+  TrainOptions options = timed(ScheduleKind::linear);
+  struct Stopper : Observer {
+    double seconds = 0;  // of the run, at which it stops
+    void on_step(const StepReport& report) override {
+      Observer::on_step(report);
+      if (report.seconds > seconds) stop = true;
+    }
+  } first, rest;
+  first.stop_after = 6;
+  first.seconds = 60;
+  Trainer(character_task(), options, scratch.path(), IfRunExists::resume).run(first, &first.stop);
+  const ScheduleOptions before = stored_schedule(scratch.path(), options);
+  options.max_minutes *= 10;
+  rest.seconds = 1.5;  // of 10, of which a twentieth precedes the fit
+  Trainer(character_task(), options, scratch.path(), IfRunExists::resume).run(rest, &rest.stop);
+  const ScheduleOptions after = stored_schedule(scratch.path(), options);
+  EXPECT_EQ(after.total_steps, before.total_steps);
+  EXPECT_GT(after.last_step(), before.last_step());
+  ASSERT_FALSE(rest.rates.empty());
+  EXPECT_EQ(rest.rates.front(), learning_rate(before, 7));
+}
+
 // Before the first checkpoint, run.json has the number.
 TEST(ScheduleLengths, ARunKilledBeforeItsFirstCheckpointKeepsItsLength) {
   const Scratch scratch;

@@ -42,19 +42,8 @@ class WordPieceDecoder : public Decoder {
 
  private:
   static void clean(std::string& token) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kRules{
-        {{" .", "."},
-         {" ?", "?"},
-         {" !", "!"},
-         {" ,", ","},
-         {" ' ", "'"},
-         {" n't", "n't"},
-         {" 'm", "'m"},
-         {" do not", " don't"},
-         {" 's", "'s"},
-         {" 've", "'ve"},
-         {" 're", "'re"}}};
-    for (const auto& [from, to] : kRules) replace_all(token, from, to);
+    token = without_extra_spaces(std::move(token));
+    replace_all(token, " do not", " don't");
   }
 
   std::string prefix_;

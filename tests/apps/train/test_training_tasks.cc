@@ -149,13 +149,7 @@ TEST_P(Adapters, MergeToAModelWithTheSameScores) {
   output(concat(from, " --out @/adapter --lora 4 --max-steps 30 --learning-rate 0.02"));
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "adapter/model.safetensors"));
   output("merge @/base --adapter @/adapter --out @/merged");
-  output("merge --adapter @/adapter --out @/by-name");
-  EXPECT_EQ(weights("by-name"), weights("merged"));
-  std::string config = content("adapter/adapter_config.json");
-  config.replace(config.find(path("base")), path("base").size(), "someone/base");
-  scratch_.write("adapter/adapter_config.json", config);
-  expect_refused("merge --adapter @/adapter --out @/none", 1,
-                 {"base_model_name_or_path: expected the folder of the base model, found \"someone/base\""});
+  expect_merge_finds_the_base();
   const auto scores = [&](const std::string& model) {
     const auto found = std::ranges::find(kTasks, task, &TaskCase::name);
     return result(concat("evaluate ", task, " ", model, " ", found->data));
@@ -236,13 +230,7 @@ TEST_F(FineTuning, SettingsOfAnAdapterAreThoseOfItsMergedModel) {
       "train lm --train @/animals.txt --from @/base --lora 2 --documents lines --max-steps 2 --quiet"
       " --out @/adapter");
   output("merge @/base --adapter @/adapter --out @/merged");
-  output("merge --adapter @/adapter --out @/by-name");
-  EXPECT_EQ(weights("by-name"), weights("merged"));
-  std::string config = content("adapter/adapter_config.json");
-  config.replace(config.find(path("base")), path("base").size(), "someone/base");
-  scratch_.write("adapter/adapter_config.json", config);
-  expect_refused("merge --adapter @/adapter --out @/none", 1,
-                 {"base_model_name_or_path: expected the folder of the base model, found \"someone/base\""});
+  expect_merge_finds_the_base();
   const auto documents = [&](const std::string& model) {
     return result(concat("evaluate lm ", model, " --test @/animals.txt"))["documents"];
   };

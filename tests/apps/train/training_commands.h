@@ -58,6 +58,17 @@ class TrainingTest : public CommandTest {
   static std::string training(const std::string& task, const std::string& out, const std::string& more) {
     return concat("train ", task, " ", training_options().at(task), " --out @/", out, " --quiet ", more);
   }
+  // `qkv merge` finds the base of @/adapter by its configuration, or refuses a name that is no folder.
+  void expect_merge_finds_the_base() {
+    output("merge --adapter @/adapter --out @/by-name");
+    EXPECT_EQ(weights("by-name"), weights("merged"));
+    std::string config = content("adapter/adapter_config.json");
+    config.replace(config.find(path("base")), path("base").size(), "someone/base");
+    scratch_.write("adapter/adapter_config.json", config);
+    expect_refused(
+        "merge --adapter @/adapter --out @/none", 1,
+        {"base_model_name_or_path: expected the folder of the base model, found \"someone/base\""});
+  }
   std::string weights(const std::string& out) const {
     const bool adapter = std::filesystem::exists(scratch_ / out / "adapter_model.safetensors");
     return content(out + (adapter ? "/adapter_model.safetensors" : "/model.safetensors"));
