@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -382,7 +383,8 @@ Defaults defaults_of(const TrainingTask& task) {
   return defaults;
 }
 
-void add_task(Command& train, const TrainingTask& task) {
+// `check_form` throws UsageError for options of `qkv train` that no task follows.
+void add_task(Command& train, const TrainingTask& task, const std::function<void()>& check_form) {
   const auto arguments = std::make_shared<TrainArguments>();
   arguments->task = &task;
   const Defaults defaults = defaults_of(task);
@@ -409,7 +411,10 @@ void add_task(Command& train, const TrainingTask& task) {
   add_flags(*command, arguments, kTrainFlags, defaults);
   add_flags(*command, arguments, task.run_flags, defaults);
   add_run_options(*command, arguments, defaults);
-  command->callback([arguments] { train_command(*arguments); });
+  command->callback([arguments, check_form] {
+    check_form();
+    train_command(*arguments);
+  });
 }
 
 std::string task_names() {
@@ -439,32 +444,28 @@ void add_train(Command& app) {
   add_run_options(*train, arguments, defaults_of(training_tasks().front()));
   for (const TrainingTask& task : training_tasks()) {
     add_flags(*train, arguments, task.run_flags, defaults_of(task));
-    add_task(*train, task);
+    add_task(*train, task, [resumed, repeated, out] {
+      for (const auto& [option, name] :
+           {std::pair(resumed, "--resume"), {repeated, "--repeat"}, {out, "--out"}}) {
+        if (option->count() > 0)
+          throw UsageError(concat("train ", name, " DIR: expected no task after it, found one"));
+      }
+    });
   }
   train->callback([train, arguments, resumed, repeated, out] {
+    if (!train->given_subcommand().empty()) return;
     if (repeated->count() != out->count()) {
       throw UsageError(concat("train: expected --repeat DIR and --out DIR together, found ",
                               out->count() > 0 ? "--out" : "--repeat", " alone"));
     }
     if (repeated->count() > 0) {
-      if (const std::string task = train->given_subcommand(); !task.empty()) {
-        throw UsageError(
-            concat("train --repeat DIR: expected no task after it, because the run has one, found ", task));
-      }
       repeat(*arguments);
-      train_command(*arguments);
-      return;
-    }
-    if (const std::string task = train->given_subcommand(); !task.empty()) {
-      if (resumed->count() == 0) return;
-      throw UsageError(
-          concat("train --resume DIR: expected no task after it, because the run has one, found ", task));
-    }
-    if (resumed->count() == 0) {
+    } else if (resumed->count() > 0) {
+      arguments->resume = arguments->must_resume = true;
+    } else {
       throw UsageError(concat("train: expected a task (", task_names(),
                               "), --resume DIR or --repeat DIR, found none of them; see qkv train --help"));
     }
-    arguments->resume = arguments->must_resume = true;
     train_command(*arguments);
   });
 }

@@ -156,6 +156,14 @@ TEST_F(TrainCommand, ARunWithATimeLimitIsRepeated) {
                  2, {"--resume"});
   expect_failure(run_qkv({"train", "--repeat", path("none"), "--out", path("other")}), 2,
                  {"--repeat", "none: expected a training run, found no checkpoint"});
+  // A task after these options is refused before it trains.
+  for (const char* option : {"--resume", "--repeat", "--out"}) {
+    std::vector<std::string> both = small_training(corpus_, path("unwanted"));
+    both.insert(both.begin() + 1, {option, path("timed")});
+    expect_failure(run_qkv(both), 2,
+                   {concat("train ", option, " DIR: expected no task after it, found one")});
+    EXPECT_FALSE(std::filesystem::exists(scratch_ / "unwanted"));
+  }
   expect_failure(timed("short", {"--max-minutes", "0.01", "--set", "schedule.warmup_steps=1000000"}), 2,
                  {"--warmup-steps: expected fewer than the run's ",
                   " steps, found 1000000; give fewer warm-up steps or more minutes"});
