@@ -25,6 +25,7 @@ void require_cpu(const TrainOptions& options) {
 
 // Checks common to all tasks, before anything is read or written.
 void check_start(const Job& job) {
+  job.validate_ranges();
   const std::filesystem::path from = settings_of(job)["model.from"];
   if (job.options.lora.rank != 0) {
     if (from.empty()) throw UsageError(lora_without_start(job.task_name()));
@@ -84,10 +85,14 @@ std::vector<Field> Job::fields() const {
   return all;
 }
 
-std::vector<Field> Job::task_fields() const {
+std::vector<Field> Job::task_fields() const { return task_settings().list(); }
+
+void Job::validate_ranges() const { task_settings().validate(); }
+
+Settings Job::task_settings() const {
   Settings all;
   const_cast<Job*>(this)->list(all);  // which is only read
-  return all.list();
+  return all;
 }
 
 void Job::complete(const std::set<std::string>& given) {

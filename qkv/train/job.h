@@ -33,6 +33,8 @@ class Job {
   virtual bool set_field(std::string_view name, std::string_view value);
   // All settings, in the form of set_field().
   std::vector<Field> fields() const;
+  // Throws UsageError naming the first setting of data, model and task that is out of its range.
+  void validate_ranges() const;
   // Applies a preset to the model. Throws UsageError listing the presets for an unknown one.
   virtual void use_preset(std::string_view name) = 0;
   // Sets defaults that depend on other settings, except the `given` ones ("preset" names that of
@@ -61,7 +63,8 @@ class Job {
  protected:
   // Lists the settings of data, model and task: all but `options`.
   virtual void list(Settings& all) = 0;
-  // Those of list(), which the task records.
+  Settings task_settings() const;  // those of list()
+  // Likewise, which the task records.
   std::vector<Field> task_fields() const;
   using Defaults = std::vector<std::pair<const char*, const char*>>;
   // Settings for a run of some minutes from random weights, in which the other defaults would make too few

@@ -81,6 +81,8 @@ TEST_F(RefusedOptions, WithoutEffect) {
        "--cased: expected none with --tokenizer"},
       {"translation --src @/text --tgt @/text --vocab @/text --vocab-size 40", 2,
        "--vocab-size: expected none with --vocab"},
+      {"translation --src @/text --tgt @/text --vocab-lines=-1", 2,
+       "--vocab-lines: expected 0 or more, found -1"},
       {"translation --src @/text --tgt @/text --vocab @/text --vocab-kind bpe", 2,
        "--vocab-kind: expected none with --vocab"},
       {"translation --src @/text --tgt @/text --vocab @/text --byte-fallback", 2,
