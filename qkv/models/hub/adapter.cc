@@ -225,7 +225,7 @@ bool is_adapter(const std::filesystem::path& folder) {
 
 std::filesystem::path base_folder(const std::filesystem::path& adapter) {
   const std::filesystem::path path = adapter / kAdapterConfig;
-  const std::string name = ConfigReader(read_file(path), path.string()).string("base_model_name_or_path", "");
+  std::string name = ConfigReader(read_file(path), path.string()).string("base_model_name_or_path", "");
   if (std::filesystem::is_directory(name)) return name;
   throw IoError(concat(path.string(),
                        ": base_model_name_or_path: expected the folder of the base model, found \"", name,
