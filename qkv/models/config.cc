@@ -111,30 +111,29 @@ std::string to_text(Value field) {
 }
 
 nn::StackOptions stack(const TransformerConfig& config, int64_t layers) {
-  nn::StackOptions options{.layers = layers,
-                           .layer = {.d_model = config.d_model,
-                                     .heads = config.heads,
-                                     .d_k = config.d_k,
-                                     .d_v = config.d_v,
-                                     .d_ff = config.d_ff,
-                                     .activation = config.activation,
-                                     .gated = config.gated,
-                                     .norm = config.norm,
-                                     .norm_kind = config.norm_kind,
-                                     .epsilon = config.epsilon,
-                                     .attention_bias = config.bias,
-                                     .feed_forward_bias = config.bias,
-                                     .positions = {.kind = config.positions,
-                                                   .max_positions = config.max_positions,
-                                                   .buckets = config.position_buckets,
-                                                   .max_distance = config.position_max_distance},
-                                     .dropout = config.dropout,
-                                     .attention_dropout = config.attention_dropout,
-                                     .activation_dropout = config.activation_dropout},
-                           .final_norm = config.final_norm || config.norm == nn::NormPlacement::pre,
-                           .drop_path = config.drop_path};
-  if (!config.scale_attention) options.layer.attention_scale = 1.0f;
-  return options;
+  nn::LayerOptions layer = {.d_model = config.d_model,
+                            .heads = config.heads,
+                            .d_k = config.d_k,
+                            .d_v = config.d_v,
+                            .d_ff = config.d_ff,
+                            .activation = config.activation,
+                            .gated = config.gated,
+                            .feed_forward_bias = config.bias,
+                            .norm = config.norm,
+                            .norm_kind = config.norm_kind,
+                            .epsilon = config.epsilon,
+                            .attention = {.bias = nn::ProjectionBiases::all(config.bias),
+                                          .positions = {.kind = config.positions,
+                                                        .max_positions = config.max_positions,
+                                                        .buckets = config.position_buckets,
+                                                        .max_distance = config.position_max_distance}},
+                            .dropout = config.dropout,
+                            .attention_dropout = config.attention_dropout,
+                            .activation_dropout = config.activation_dropout};
+  if (!config.scale_attention) layer.attention.scale = 1.0f;
+  return {.layers = nn::alike(layers, layer),
+          .final_norm = config.final_norm || config.norm == nn::NormPlacement::pre,
+          .drop_path = config.drop_path};
 }
 
 struct Preset {
@@ -154,8 +153,8 @@ void TransformerConfig::validate() const {
   require_at_least("source_vocabulary", 1, source_vocabulary);
   require_at_least("target_vocabulary", 1, target_vocabulary);
   require_at_least("d_model", 1, d_model);
-  require_at_least("encoder_layers", 0, encoder_layers, kMaxLayers);
-  require_at_least("decoder_layers", 1, decoder_layers, kMaxLayers);
+  require_at_least("encoder_layers", 0, encoder_layers, nn::kMaxLayers);
+  require_at_least("decoder_layers", 1, decoder_layers, nn::kMaxLayers);
   require_at_least("heads", 1, heads, kMaxHeads);
   require_at_least("d_k", 0, d_k);
   require_at_least("d_v", 0, d_v);
@@ -171,7 +170,7 @@ void TransformerConfig::validate() const {
   if (positions == nn::PositionKind::rotary && width % 2 != 0) {
     throw UsageError(concat("positions: rotary needs an even d_k, found ", width));
   }
-  validate_positions(encoder_stack().layer.positions);
+  validate_positions(encoder_stack().first().attention.positions);
   require_epsilon(epsilon);
   require_rate("dropout", dropout);
   require_rate("embedding_dropout", embedding_dropout);

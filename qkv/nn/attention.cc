@@ -49,8 +49,8 @@ Tensor cached_attention(const Tensor& query, const RowEntries& rows, const Multi
                              .key_heads = options.key_heads,
                              .d_k = options.d_k,
                              .d_v = options.d_v,
-                             .scale = *options.scale,
-                             .softcap = options.softcap,
+                             .scale = *options.variant.scale,
+                             .softcap = options.variant.softcap,
                              .dtype = rows.dtype,
                              .entries = rows.entries,
                              .lengths = rows.lengths,
@@ -80,9 +80,9 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
           concat("attention: ", name, ": expected a size from 0 to ", kMaxSize, ", found ", size));
     }
   }
-  if (!(options.softcap >= 0) || std::isinf(options.softcap))
-    throw UsageError(
-        concat("attention: softcap: expected 0 (none) or a positive number, found ", options.softcap));
+  if (!(options.variant.softcap >= 0) || std::isinf(options.variant.softcap))
+    throw UsageError(concat("attention: softcap: expected 0 (none) or a positive number, found ",
+                            options.variant.softcap));
   if ((options.d_k == 0 || options.d_v == 0) && options.d_model % options.heads != 0) {
     throw UsageError(concat("attention: ", options.heads, " heads do not divide d_model ", options.d_model,
                             "; give d_k and d_v"));
@@ -97,26 +97,28 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   }
   fill(options.d_k, options.d_model / options.heads);
   fill(options.d_v, options.d_model / options.heads);
-  if (options.positions.kind == PositionKind::rotary && options.d_k % 2 != 0) {
+  if (options.variant.positions.kind == PositionKind::rotary && options.d_k % 2 != 0) {
     throw UsageError(concat("attention: rotary positions need an even d_k, found ", options.d_k));
   }
-  if (!options.scale) options.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
-  if (options.window < 0)
-    throw UsageError(concat("attention: window: expected 0 (all positions) or more, found ", options.window));
+  if (!options.variant.scale) options.variant.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
+  if (options.variant.window < 0)
+    throw UsageError(
+        concat("attention: window: expected 0 (all positions) or more, found ", options.variant.window));
   return options;
 }
 
 MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     : options_(completed(options)),
-      alibi_slopes_(options.positions.kind == PositionKind::alibi ? alibi_slopes(options.heads) : Tensor()),
+      alibi_slopes_(options.variant.positions.kind == PositionKind::alibi ? alibi_slopes(options.heads)
+                                                                          : Tensor()),
       q_weight_(weight(options_.heads * options_.d_k, options_.d_model)),
       k_weight_(weight(options_.key_heads * options_.d_k, options_.d_model)),
       v_weight_(weight(options_.key_heads * options_.d_v, options_.d_model)),
       out_weight_(weight(options_.d_model, options_.heads * options_.d_v)),
-      q_bias_(bias(options_.bias, options_.heads * options_.d_k)),
-      k_bias_(bias(options_.bias, options_.key_heads * options_.d_k)),
-      v_bias_(bias(options_.bias, options_.key_heads * options_.d_v)),
-      out_bias_(bias(options_.bias, options_.d_model)),
+      q_bias_(bias(options_.variant.bias.query, options_.heads * options_.d_k)),
+      k_bias_(bias(options_.variant.bias.key, options_.key_heads * options_.d_k)),
+      v_bias_(bias(options_.variant.bias.value, options_.key_heads * options_.d_v)),
+      out_bias_(bias(options_.variant.bias.output, options_.d_model)),
       qkv_({q_weight_.weight(), k_weight_.weight(), v_weight_.weight()},
            {q_bias_.variable, k_bias_.variable, v_bias_.variable}),
       q_({q_weight_.weight()}, {q_bias_.variable}),
@@ -139,12 +141,12 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
   const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
   const Variable qkv = linear(x, qkv_, layout);
   Variable qk = qkv;
-  if (options_.positions.kind == PositionKind::rotary) {
+  if (options_.variant.positions.kind == PositionKind::rotary) {
     const Tensor places = positions();
     const auto numbers = places.values<int32_t>();
     const int64_t count = numbers.empty() ? 0 : int64_t{*std::ranges::max_element(numbers)} + 1;
     qk = rotary(qkv.columns(0, queries + keys), options_.heads + options_.key_heads,
-                rotary_table(options_.positions, options_.d_k, count), places);
+                rotary_table(options_.variant.positions, options_.d_k, count), places);
   }
   return {qk.columns(0, queries), qk.columns(queries, keys), qkv.columns(queries + keys, values)};
 }
@@ -172,13 +174,13 @@ Variable MultiheadAttention::attend(const Variable& query, const Variable& key, 
   const AttentionResult result = multihead_attention(query, key, value, options_.heads,
                                                      {.causal = mask.causal,
                                                       .alignment = mask.alignment,
-                                                      .window = mask.causal ? options_.window : 0,
+                                                      .window = mask.causal ? options_.variant.window : 0,
                                                       .keep = mask.keep,
                                                       .bias = mask.bias,
                                                       .alibi_slopes = alibi_slopes,
                                                       .relative_bias = mask.relative_bias,
-                                                      .scale = options_.scale,
-                                                      .softcap = options_.softcap,
+                                                      .scale = options_.variant.scale,
+                                                      .softcap = options_.variant.softcap,
                                                       .dropout = context.dropout(options_.dropout),
                                                       .query_offsets = query_offsets,
                                                       .key_offsets = key_offsets,
@@ -211,12 +213,12 @@ Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, Ke
   const AttentionResult result =
       multihead_attention(heads.query, key, value, options_.heads,
                           {.causal = true,
-                           .window = options_.window,
+                           .window = options_.variant.window,
                            .fixed_order = true,
                            .alibi_slopes = alibi_slopes_,
                            .relative_bias = relative_bias.defined() ? Variable(relative_bias) : Variable(),
-                           .scale = options_.scale,
-                           .softcap = options_.softcap,
+                           .scale = options_.variant.scale,
+                           .softcap = options_.variant.softcap,
                            .query_offsets = offsets,
                            .key_offsets = cached,
                            .key_heads = options_.key_heads});
@@ -230,7 +232,7 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
       x, [&] { return cache.lengths(); }, WeightLayout::in_place);
   cache.append(heads.key.value(), heads.value.value(), Offsets::uniform(x.rows(), 1));
   RowEntries rows(cache.dtype());
-  const int64_t seen = options_.window == 0 ? INT64_MAX : options_.window;
+  const int64_t seen = options_.variant.window == 0 ? INT64_MAX : options_.variant.window;
   for (int64_t row = 0; row < cache.rows(); ++row) rows.add(cache.entries(row, seen));
   if (relative_bias.defined()) {
     const int64_t longest = rows.lengths.empty() ? 1 : *std::ranges::max_element(rows.lengths);

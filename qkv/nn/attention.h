@@ -13,13 +13,17 @@
 
 namespace qkv::nn {
 
-struct MultiheadAttentionOptions {
-  int64_t d_model = 0;
-  int64_t heads = 1;
-  int64_t key_heads = 0;  // heads of keys and values, a divisor of heads; 0: same as heads
-  int64_t d_k = 0;        // per head; 0: d_model / heads
-  int64_t d_v = 0;        // per head; 0: d_model / heads
-  bool bias = true;
+// The projections that have a bias.
+struct ProjectionBiases {
+  bool query = true, key = true, value = true, output = true;
+
+  static constexpr ProjectionBiases all(bool wanted) { return {wanted, wanted, wanted, wanted}; }
+  bool operator==(const ProjectionBiases&) const = default;
+};
+
+// What an attention computes, beside its sizes. Layers of one model may differ in it.
+struct AttentionVariant {
+  ProjectionBiases bias = {};
   // Self-attention only: rotary positions rotate queries and keys, ALiBi biases scores. Relative biases are
   // passed with each run, because the layers of a stack share them (RelativePositions).
   PositionOptions positions = {};
@@ -28,6 +32,17 @@ struct MultiheadAttentionOptions {
   // Causal self-attention only: sliding window, the number of positions that a query attends to, its own
   // included; 0: all (Beltagy et al. 2020, section 3.1).
   int64_t window = 0;
+
+  bool operator==(const AttentionVariant&) const = default;
+};
+
+struct MultiheadAttentionOptions {
+  int64_t d_model = 0;
+  int64_t heads = 1;
+  int64_t key_heads = 0;  // heads of keys and values, a divisor of heads; 0: same as heads
+  int64_t d_k = 0;        // per head; 0: d_model / heads
+  int64_t d_v = 0;        // per head; 0: d_model / heads
+  AttentionVariant variant = {};
   float dropout = 0;  // of the attention weights
 };
 

@@ -100,13 +100,15 @@ void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_
   hypothesis_offsets = Offsets(std::move(offsets));
 }
 
+namespace {
+
 int64_t cache_bytes(const LayerOptions& layer, const CacheUse& use, int64_t memory_tokens, DType dtype,
                     Device device) {
   const auto width = [](const MultiheadAttentionOptions& own) {
     const MultiheadAttentionOptions filled = completed(own);
     return filled.key_heads * (filled.d_k + filled.d_v);
   };
-  const int64_t positions = cached_positions(use, layer.window, device);
+  const int64_t positions = cached_positions(use, layer.attention.window, device);
   int64_t bytes = block_bytes(positions, width(layer.self_attention()), dtype);
   if (!layer.reads_memory) return bytes;
   block_bytes(memory_tokens, width(layer.cross_attention()), dtype);  // throws where the product overflows
@@ -114,8 +116,18 @@ int64_t cache_bytes(const LayerOptions& layer, const CacheUse& use, int64_t memo
   return bytes;
 }
 
+}  // namespace
+
+int64_t cache_bytes(const StackOptions& stack, const CacheUse& use, int64_t memory_tokens, DType dtype,
+                    Device device) {
+  int64_t bytes = 0;
+  for (const LayerOptions& layer : stack.layers)
+    bytes += cache_bytes(layer, use, memory_tokens, dtype, device);
+  return bytes;
+}
+
 DecoderLayer::DecoderLayer(const LayerOptions& options)
-    : window_(options.window),
+    : window_(options.attention.window),
       self_attn_(options.self_attention()),
       self_attn_residual_(options.residual()),
       feed_forward_(options.feed_forward()),
@@ -198,11 +210,10 @@ void DecoderLayer::visit(const ParameterVisitor& visitor) const {
 }
 
 Decoder::Decoder(const StackOptions& options)
-    : relative_positions_(relative_positions(options.layer, Direction::backwards)) {
-  if (options.layers < 1)
-    throw UsageError(concat("decoder: layers: expected at least 1, found ", options.layers));
-  for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer_at(i));
-  if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
+    : relative_positions_(relative_positions(options, Direction::backwards)) {
+  if (options.layers.empty()) throw UsageError("decoder: layers: expected at least 1, found 0");
+  for (int64_t i = 0; i < options.size(); ++i) layers_.emplace_back(options.layer_at(i));
+  if (options.final_norm) layer_norm_.emplace(options.first().norm_options());
 }
 
 Variable Decoder::relative_bias(int64_t n) const {

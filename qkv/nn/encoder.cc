@@ -1,5 +1,9 @@
 #include "qkv/nn/encoder.h"
 
+#include <algorithm>
+#include <tuple>
+
+#include "qkv/base/error.h"
 #include "qkv/base/scope.h"
 #include "qkv/nn/recompute.h"
 
@@ -30,17 +34,23 @@ void EncoderLayer::visit(const ParameterVisitor& visitor) const {
   visit_part(visitor, "final_layer_norm", feed_forward_residual_.norm());
 }
 
-std::optional<RelativePositions> relative_positions(const LayerOptions& layer, Direction direction) {
-  if (layer.positions.kind != PositionKind::relative) return std::nullopt;
-  return RelativePositions(layer.positions, layer.heads, direction);
+std::optional<RelativePositions> relative_positions(const StackOptions& stack, Direction direction) {
+  const auto& [positions, heads] = std::tie(stack.first().attention.positions, stack.first().heads);
+  const auto is_relative = [](const LayerOptions& layer) {
+    return layer.attention.positions.kind == PositionKind::relative;
+  };
+  if (std::ranges::none_of(stack.layers, is_relative)) return std::nullopt;
+  for (const LayerOptions& layer : stack.layers) {
+    if (layer.attention.positions != positions || layer.heads != heads)
+      throw UsageError("relative positions: expected the same in all layers, as they share the table");
+  }
+  return RelativePositions(positions, heads, direction);
 }
 
 Encoder::Encoder(const StackOptions& options)
-    : relative_positions_(relative_positions(options.layer, Direction::both)) {
-  if (options.layers < 0)
-    throw UsageError(concat("encoder: layers: expected 0 or more, found ", options.layers));
-  for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer_at(i));
-  if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
+    : relative_positions_(relative_positions(options, Direction::both)) {
+  for (int64_t i = 0; i < options.size(); ++i) layers_.emplace_back(options.layer_at(i));
+  if (options.final_norm) layer_norm_.emplace(options.first().norm_options());
 }
 
 Variable Encoder::operator()(const Variable& x, const Offsets& offsets, ForwardContext& context,

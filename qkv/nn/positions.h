@@ -57,6 +57,8 @@ struct PositionOptions {
   // Relative positions: half of the buckets (of each side, if keys lie on both sides of a query) hold one
   // distance each; the others widen up to max_distance, beyond which all distances share the last.
   int64_t buckets = 32, max_distance = 128;
+
+  bool operator==(const PositionOptions&) const = default;
 };
 
 // PE(pos, 2i) = sin(pos / 10000^(2i / d)), PE(pos, 2i + 1) = cos(same) (Vaswani et al. 2017, section 3.5) for

@@ -146,8 +146,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, DecoderLayer, ::testing::ValuesIn(golden_files(
 class Stacks {
  public:
   explicit Stacks(const Golden& golden)
-      : encoder({.layers = 2, .layer = layer_options(golden), .final_norm = true}),
-        decoder({.layers = 2, .layer = layer_options(golden), .final_norm = true}) {}
+      : encoder({.layers = nn::alike(2, layer_options(golden)), .final_norm = true}),
+        decoder({.layers = nn::alike(2, layer_options(golden)), .final_norm = true}) {}
   void visit(const nn::ParameterVisitor& visitor) const {
     nn::visit_part(visitor, "encoder", encoder);
     nn::visit_part(visitor, "decoder", decoder);

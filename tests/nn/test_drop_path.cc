@@ -21,13 +21,12 @@ using nn::NormPlacement;
 const Offsets kOffsets({0, 2, 5, 6, 10, 12});
 
 nn::StackOptions stack(NormPlacement norm, float drop_path, float dropout = 0) {
-  return {.layers = 3,
-          .layer = {.d_model = 12,
-                    .heads = 2,
-                    .d_ff = 16,
-                    .activation = Activation::silu,
-                    .norm = norm,
-                    .dropout = dropout},
+  return {.layers = nn::alike(3, {.d_model = 12,
+                                  .heads = 2,
+                                  .d_ff = 16,
+                                  .activation = Activation::silu,
+                                  .norm = norm,
+                                  .dropout = dropout}),
           .final_norm = norm == NormPlacement::pre,
           .drop_path = drop_path};
 }
@@ -49,7 +48,7 @@ TEST(DropPath, GrowsLinearlyWithDepth) {
   EXPECT_FLOAT_EQ(options.layer_at(2).drop_path, 0.3f);
   EXPECT_THROW(nn::Encoder(stack(NormPlacement::pre, 1)), UsageError);
   nn::StackOptions twice = options;
-  twice.layer.drop_path = 0.1f;
+  twice.layers[1].drop_path = 0.1f;
   EXPECT_EQ(message_of<UsageError>([&] { nn::Decoder{twice}; }),
             "layer.drop_path: expected 0 in a stack, which has a drop_path, found 0.1");
 }
