@@ -65,8 +65,9 @@ Cost embedding(const models::TransformerConfig& config, int64_t table_rows, int6
   const Cost row{.parameters = 0, .macs = 0, .pointwise = operations, .activations = 1};
   const Cost position{.parameters = config.d_model};
   const Cost entry{.parameters = config.d_model, .matrix_parameters = config.d_model, .matrix_rows = 1};
-  return config.d_model * (tokens * row) + table_rows * entry +
-         (learned ? config.max_positions : 0) * position;
+  const Cost sum = config.d_model * (tokens * row) + table_rows * entry +
+                   (learned ? config.max_positions + config.first_position : 0) * position;
+  return config.embedding_norm ? sum + norm_cost(config.d_model, tokens, nn::NormKind::layer) : sum;
 }
 
 // Hidden states to logits. A tied table is counted by the embedding.

@@ -102,12 +102,8 @@ class DecoderLayer {
   Variable run(const Variable& x, const Offsets& offsets, ForwardContext& context, const Self& self,
                const Cross& cross) const;
 
-  int64_t window_;
-  MultiheadAttention self_attn_;
-  Residual self_attn_residual_;
+  Sublayers sublayers_;
   std::optional<CrossAttention> encoder_attn_;
-  FeedForward feed_forward_;
-  Residual feed_forward_residual_;
 };
 
 class Decoder {

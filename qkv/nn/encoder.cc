@@ -1,37 +1,35 @@
 #include "qkv/nn/encoder.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "qkv/base/error.h"
-#include "qkv/base/scope.h"
 #include "qkv/nn/recompute.h"
 
 namespace qkv::nn {
 
-EncoderLayer::EncoderLayer(const LayerOptions& options)
-    : self_attn_(options.self_attention()),
+Sublayers::Sublayers(const LayerOptions& options)
+    : order_(options.order),
+      self_attn_(options.self_attention()),
       self_attn_residual_(options.residual()),
-      feed_forward_(options.feed_forward()),
-      feed_forward_residual_(options.residual()) {}
+      feed_forward_(options.feed_forward()) {
+  if (order_ != SublayerOrder::parallel_one_norm) feed_forward_residual_.emplace(options.residual());
+  if (order_ != SublayerOrder::serial && options.norm != NormPlacement::pre)
+    throw UsageError("layer: parallel sublayers: expected norms before the sublayers only, found others");
+}
 
 Variable EncoderLayer::operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
                                   ForwardContext& context) const {
-  const Variable attended = self_attn_residual_(x, offsets, context, [&](const Variable& rows) {
+  const auto self = [&](const Variable& rows) {
     const NameScope scope("self_attn");
-    return self_attn_.self(rows, offsets, mask, context);
-  });
-  return feed_forward_residual_(attended, offsets, context, [&](const Variable& rows) {
-    const NameScope scope("feed_forward");
-    return feed_forward_(rows, context);
-  });
+    return sublayers_.self_attn().self(rows, offsets, mask, context);
+  };
+  return sublayers_(x, offsets, context, self, std::identity());
 }
 
 void EncoderLayer::visit(const ParameterVisitor& visitor) const {
-  visit_part(visitor, "self_attn", self_attn_);
-  visit_part(visitor, "self_attn_layer_norm", self_attn_residual_.norm());
-  feed_forward_.visit(visitor);
-  visit_part(visitor, "final_layer_norm", feed_forward_residual_.norm());
+  sublayers_.visit(visitor, [] {});
 }
 
 std::optional<RelativePositions> relative_positions(const StackOptions& stack, Direction direction) {

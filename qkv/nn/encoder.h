@@ -1,17 +1,64 @@
 #pragma once
 // The encoder (Vaswani et al. 2017, section 3.1).
 
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "qkv/base/scope.h"
 #include "qkv/nn/layer_options.h"
 #include "qkv/nn/relative_positions.h"
 
 namespace qkv::nn {
 
+// Self-attention, feed-forward, and the residual connections around them: the layers of encoders and, with
+// cross attention between the two, of decoders.
+class Sublayers {
+ public:
+  // Throws UsageError for parallel sublayers in layers that are not pre-norm.
+  explicit Sublayers(const LayerOptions& options);
+
+  // x [tokens, d_model] -> [tokens, d_model]. self(rows) computes self-attention; between(rows) is run after
+  // it, in serial layers only.
+  template <class Self, class Between>
+  Variable operator()(const Variable& x, const Offsets& offsets, ForwardContext& context, const Self& self,
+                      const Between& between) const {
+    const auto feed_forward = [&](const Variable& rows) {
+      const NameScope scope("feed_forward");
+      return (*feed_forward_)(rows, context);
+    };
+    if (order_ == SublayerOrder::serial) {
+      const Variable rows = between(self_attn_residual_(x, offsets, context, self));
+      return (*feed_forward_residual_)(rows, offsets, context, feed_forward);
+    }
+    const Residual& second = feed_forward_residual_ ? *feed_forward_residual_ : self_attn_residual_;
+    const Variable in = self_attn_residual_.input(x);
+    const Variable fed = feed_forward(feed_forward_residual_ ? second.input(x) : in);
+    return second.add(self_attn_residual_.add(x, self(in), offsets, context), fed, offsets, context);
+  }
+
+  const MultiheadAttention& self_attn() const { return self_attn_; }
+  // between(): visits the parameters that belong between those of self-attention and of the feed-forward.
+  template <class Between>
+  void visit(const ParameterVisitor& visitor, const Between& between) const {
+    visit_part(visitor, "self_attn", self_attn_);
+    self_attn_residual_.visit(visitor, "self_attn");
+    between();
+    feed_forward_->visit(visitor);
+    if (feed_forward_residual_) feed_forward_residual_->visit(visitor, "final");
+  }
+
+ private:
+  SublayerOrder order_;
+  MultiheadAttention self_attn_;
+  Residual self_attn_residual_;
+  std::shared_ptr<const FeedForward> feed_forward_;
+  std::optional<Residual> feed_forward_residual_;  // nothing: one norm for both sublayers
+};
+
 class EncoderLayer {
  public:
-  explicit EncoderLayer(const LayerOptions& options);
+  explicit EncoderLayer(const LayerOptions& options) : sublayers_(options) {}
 
   // x [tokens, d_model] -> [tokens, d_model].
   Variable operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
@@ -19,10 +66,7 @@ class EncoderLayer {
   void visit(const ParameterVisitor& visitor) const;
 
  private:
-  MultiheadAttention self_attn_;
-  Residual self_attn_residual_;
-  FeedForward feed_forward_;
-  Residual feed_forward_residual_;
+  Sublayers sublayers_;
 };
 
 // The relative positions of a stack's self-attention, if its layers use them. Throws UsageError if some do

@@ -13,6 +13,8 @@ MultiheadAttentionOptions LayerOptions::self_attention() const {
           .d_k = d_k,
           .d_v = d_v,
           .variant = attention,
+          .norm_kind = norm_kind,
+          .epsilon = epsilon,
           .dropout = attention_dropout};
 }
 
@@ -23,13 +25,13 @@ MultiheadAttentionOptions LayerOptions::cross_attention() const {
   return options;
 }
 
-FeedForwardOptions LayerOptions::feed_forward() const {
-  return {.d_model = d_model,
-          .d_ff = d_ff,
-          .activation = activation,
-          .gated = gated,
-          .bias = feed_forward_bias,
-          .dropout = activation_dropout};
+std::shared_ptr<const FeedForward> LayerOptions::feed_forward() const {
+  return std::make_shared<DenseFeedForward>(DenseFeedForwardOptions{.d_model = d_model,
+                                                                    .d_ff = d_ff,
+                                                                    .activation = activation,
+                                                                    .gated = gated,
+                                                                    .bias = feed_forward_bias,
+                                                                    .dropout = activation_dropout});
 }
 
 NormOptions LayerOptions::norm_options() const {
@@ -37,7 +39,11 @@ NormOptions LayerOptions::norm_options() const {
 }
 
 Residual::Options LayerOptions::residual() const {
-  return {.norm = norm_options(), .placement = norm, .dropout = dropout, .drop_path = drop_path};
+  return {.norm = norm_options(),
+          .placement = norm,
+          .scale = residual_scale,
+          .dropout = dropout,
+          .drop_path = drop_path};
 }
 
 std::vector<LayerOptions> alike(int64_t count, const LayerOptions& layer) {

@@ -1,6 +1,7 @@
 #pragma once
 // The options of Transformer layers and of stacks of them.
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -9,6 +10,10 @@
 #include "qkv/nn/norm.h"
 
 namespace qkv::nn {
+
+// How a layer combines its sublayers: one after the other; or both read the layer's input, each through its
+// own norm (GPT-NeoX) or through one (GPT-J, Falcon, Cohere), and both results are added to it.
+enum class SublayerOrder { serial, parallel, parallel_one_norm };
 
 // The options of a layer. Layers of a stack may differ in all but d_model.
 struct LayerOptions {
@@ -21,6 +26,8 @@ struct LayerOptions {
   NormPlacement norm = NormPlacement::post;
   NormKind norm_kind = NormKind::layer;
   float epsilon = 1e-5f;
+  SublayerOrder order = SublayerOrder::serial;  // others: pre-norm layers without cross attention only
+  float residual_scale = 1;                     // factor of the sublayers' results (Granite)
   AttentionVariant attention = {};  // of self-attention; cross attention has no positions and no window
   bool reads_memory = true;         // decoder layers only: has cross attention
   float dropout = 0;                // after each sublayer
@@ -33,7 +40,7 @@ struct LayerOptions {
   // The options of each part of a layer.
   MultiheadAttentionOptions self_attention() const;
   MultiheadAttentionOptions cross_attention() const;
-  FeedForwardOptions feed_forward() const;
+  std::shared_ptr<const FeedForward> feed_forward() const;
   NormOptions norm_options() const;
   Residual::Options residual() const;
 

@@ -45,7 +45,7 @@ TEST(MisusedModules, Options) {
     THROWS("attention", MultiheadAttention({.d_model = 8, .heads = size})) << ("heads " + what);
     THROWS("", Linear({.inputs = size, .outputs = 2})) << ("inputs " + what);
     THROWS("", Linear({.inputs = 2, .outputs = size})) << ("outputs " + what);
-    THROWS("", FeedForward({.d_model = 8, .d_ff = size})) << ("d_ff " + what);
+    THROWS("", DenseFeedForward({.d_model = 8, .d_ff = size})) << ("d_ff " + what);
     THROWS("", EncoderLayer({.d_model = 8, .heads = 2, .d_ff = size})) << ("layer d_ff " + what);
     THROWS("alibi_slopes", alibi_slopes(size == kHuge ? -kHuge : size)) << what;
     if (size == 0) continue;

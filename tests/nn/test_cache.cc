@@ -201,8 +201,7 @@ TEST(Cache, Bf16HalvesMemoryAndIsClose) {
   decoder.read(x, one, wide);
   decoder.read(x, one, half);
   EXPECT_EQ(half.bytes() * 2, wide.bytes());
-  EXPECT_LE(wide.bytes(),
-            2 * nn::cache_bytes(stack(nn::PositionKind::rotary, 0).layer, {.prompt = 50}, 0, DType::f32));
+  EXPECT_LE(wide.bytes(), nn::cache_bytes(stack(nn::PositionKind::rotary, 0), {.prompt = 50}, 0, DType::f32));
   const Tensor a = decoder.step(next, half), b = decoder.step(next, wide);
   expect_close(a, b, "bf16", 3e-2);
   EXPECT_FALSE(same_bits(a, b));

@@ -100,8 +100,9 @@ bool are_blocks(const nn::StackOptions& stack) {
 }
 
 bool fits(const TransformerConfig& config) {
-  return are_blocks(config.encoder_stack()) && !config.output_bias && !config.scale_embedding &&
-         config.source_eos && config.source_vocabulary == config.target_vocabulary &&
+  return are_blocks(config.encoder_stack()) && config.decoder_heads == 0 && config.decoder_d_ff == 0 &&
+         !config.embedding_norm && !config.output_bias && !config.scale_embedding && config.source_eos &&
+         config.source_vocabulary == config.target_vocabulary &&
          config.tying == (config.scale_output ? Tying::three_way : Tying::inputs);
 }
 
