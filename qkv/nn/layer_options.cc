@@ -47,8 +47,9 @@ Residual::Options LayerOptions::residual() const {
 }
 
 std::vector<LayerOptions> alike(int64_t count, const LayerOptions& layer) {
-  if (count < 0 || count > kMaxLayers)
-    throw UsageError(concat("layers: expected 0 to ", kMaxLayers, ", found ", count));
+  if (count < 0) throw UsageError(concat("layers: expected 0 or more, found ", count));
+  if (count > kMaxLayers)
+    throw UsageError(concat("layers: expected at most ", kMaxLayers, ", found ", count));
   return std::vector<LayerOptions>(static_cast<size_t>(count), layer);
 }
 

@@ -112,7 +112,9 @@ TEST(MisusedConfigurations, OfBlocks) {
       change(c.encoder);
       expect_built<ImageEncoder>(field, c);
     };
-    if (number < 0 || number > nn::kMaxLayers) THROWS("layers", nn::alike(number, {}));
+    if (number < 0 || number > nn::kMaxLayers) {
+      THROWS("layers", nn::alike(number, {}));
+    }
     try_all("layers", [&](nn::StackOptions& stack) { stack.layers.resize(number == 3 ? 3 : 0); });
     try_all("d_model", [&](nn::StackOptions& stack) {
       stack.each([&](nn::LayerOptions& layer) { layer.d_model = number; });

@@ -208,8 +208,8 @@ TEST(MisusedModules, Caches) {
     THROWS("cache", KeyValueCache{number});
     THROWS("cache", block_bytes(number, 8, DType::f32));
     THROWS("cache", block_bytes(8, number, DType::f32));
-    THROWS("cache", cache_bytes(layer(), {.prompt = number}, 3, DType::f32));
-    THROWS("cache", cache_bytes(layer(), {.prompt = 3}, number, DType::f32));
+    THROWS("cache", cache_bytes({.layers = {layer()}}, {.prompt = number}, 3, DType::f32));
+    THROWS("cache", cache_bytes({.layers = {layer()}}, {.prompt = 3}, number, DType::f32));
     if (number != kHuge) {
       THROWS("cache", KeyValueCache(1, {.window = number}));
     }

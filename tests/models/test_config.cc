@@ -86,7 +86,7 @@ TEST(Config, EveryFieldRoundTripsInBothLayouts) {
   config.source_vocabulary = 80;
   ASSERT_TRUE(marian.fits(config));
   EXPECT_EQ(fields(read_back(marian, config)), fields(config));
-  config.decoder_heads = 4;
+  config.decoder_heads = 8;
   config.decoder_d_ff = 30;
   ASSERT_TRUE(marian.fits(config));
   EXPECT_EQ(fields(read_back(marian, config)), fields(config));

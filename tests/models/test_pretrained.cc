@@ -431,7 +431,9 @@ TEST(Pretrained, RejectsSettingsWithoutAField) {
     return message_of<UsageError>([&] { save_text_encoder(folder.path(), model, family); });
   };
   expect_parts(encoder("bert", "bert_base",
-                       [](auto& config) { config.encoder.layers.front().attention.scale = 0.5f; }),
+                       [](auto& config) {
+                         config.encoder.each([](nn::LayerOptions& layer) { layer.attention.scale = 0.5f; });
+                       }),
                {"bert", "found another model"});
   expect_parts(encoder("bert", "bert_base", [](auto& config) { config.embedding.positions.first_row = 2; }),
                {"bert", "positions from row 0"});
