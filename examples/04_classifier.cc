@@ -5,7 +5,8 @@ using namespace qkv;  // NOLINT(google-build-using-namespace)
 
 const nn::LayerOptions kLayer{.d_model = 32, .heads = 4, .d_ff = 64};
 struct Classifier {
-  models::TextEncoder encoder{{.vocabulary = 10, .embedding = {.d_model = 32}, .encoder = {2, kLayer}}};
+  models::TextEncoder encoder{
+      {.vocabulary = 10, .embedding = {.d_model = 32}, .encoder = {nn::alike(2, kLayer)}}};
   nn::Linear output{{.inputs = 32, .outputs = 2}};
   Variable operator()(const Ragged& ids, nn::ForwardContext& context) const {
     return output(segment_mean(encoder(ids, context), ids.offsets));

@@ -7,7 +7,9 @@ struct Model {
   nn::Parameter table{Shape{128, 64}, {nn::Initializer::Kind::normal, 0.3f}};
   nn::Norm norm{{.features = 64}};
   nn::MultiheadAttention attention{
-      {.d_model = 64, .heads = 4, .positions = {.kind = nn::PositionKind::rotary}, .softcap = 20}};
+      {.d_model = 64,
+       .heads = 4,
+       .variant = {.positions = {.kind = nn::PositionKind::rotary}, .softcap = 20}}};
   Variable operator()(const Ragged& ids, const nn::AttentionMask& mask, nn::ForwardContext& context) const {
     const Variable x = gather(table.variable, ids.values);
     return matmul(x + attention.self(norm(x), ids.offsets, mask, context), transpose(table.variable));

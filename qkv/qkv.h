@@ -115,6 +115,7 @@
 #include "qkv/nn/encoder.h"
 #include "qkv/nn/feed_forward.h"
 #include "qkv/nn/forward_context.h"
+#include "qkv/nn/layer_options.h"
 #include "qkv/nn/linear.h"
 #include "qkv/nn/low_rank.h"
 #include "qkv/nn/named_parameters.h"

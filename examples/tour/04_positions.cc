@@ -8,7 +8,7 @@ namespace {
 
 // How much the output of each token changes when B and C swap places.
 std::array<double, 3> changes(nn::PositionKind kind) {
-  const nn::MultiheadAttention layer({.d_model = 16, .heads = 2, .positions = {.kind = kind}});
+  const nn::MultiheadAttention layer({.d_model = 16, .heads = 2, .variant = {.positions = {.kind = kind}}});
   nn::initialise(layer, /*seed=*/1);
   const Tensor tokens = lesson::normal({3, 16}, 2);  // the embeddings of A, B and C
   const bool added = kind == nn::PositionKind::sinusoidal_interleaved;

@@ -16,7 +16,11 @@ int main() {
     std::cout << error.what() << '\n';
   }
 
-  const nn::MultiheadAttention layer({.d_model = 10, .heads = heads, .d_k = d_k, .d_v = d_v, .bias = false});
+  const nn::MultiheadAttention layer({.d_model = 10,
+                                      .heads = heads,
+                                      .d_k = d_k,
+                                      .d_v = d_v,
+                                      .variant = {.bias = nn::ProjectionBiases::all(false)}});
   layer.visit([](const std::string& name, const nn::Parameter& parameter) {
     std::cout << name << ' ' << parameter.shape << '\n';
   });

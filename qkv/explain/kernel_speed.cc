@@ -127,10 +127,10 @@ void attention(Stopwatch& stopwatch, int64_t length, bool causal) {
                                             .value = qkv.columns(2 * kModel, kModel),
                                             .query_offsets = offsets,
                                             .key_offsets = offsets,
-                                            .heads = kHeads,
-                                            .key_heads = kHeads,
-                                            .scale = 1 / std::sqrt(static_cast<float>(kWidth)),
-                                            .causal = causal};
+                                            .rule = {.heads = kHeads,
+                                                     .key_heads = kHeads,
+                                                     .scale = 1 / std::sqrt(static_cast<float>(kWidth)),
+                                                     .causal = causal}};
   const kernels::AttentionResultTensors results{.output = output, .log_sum_exp = log_sum_exp};
   const kernels::AttentionGradientTensors gradients{.query = {gradient.columns(0, kModel)},
                                                     .key = {gradient.columns(kModel, kModel)},
@@ -146,14 +146,13 @@ void attention(Stopwatch& stopwatch, int64_t length, bool causal) {
 void decode_attention(Stopwatch& stopwatch) {
   constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth, kRows = 32, kKeys = 256;
   Tensor output = Tensor::empty({kRows, kModel});
-  const kernels::AttentionTensors arguments{.query = random({kRows, kModel}, 1),
-                                            .key = random({kRows * kKeys, kModel}, 2),
-                                            .value = random({kRows * kKeys, kModel}, 3),
-                                            .query_offsets = Offsets::uniform(kRows, 1),
-                                            .key_offsets = Offsets::uniform(kRows, kKeys),
-                                            .heads = kHeads,
-                                            .key_heads = kHeads,
-                                            .scale = 1 / std::sqrt(static_cast<float>(kWidth))};
+  const kernels::AttentionTensors arguments{
+      .query = random({kRows, kModel}, 1),
+      .key = random({kRows * kKeys, kModel}, 2),
+      .value = random({kRows * kKeys, kModel}, 3),
+      .query_offsets = Offsets::uniform(kRows, 1),
+      .key_offsets = Offsets::uniform(kRows, kKeys),
+      .rule = {.heads = kHeads, .key_heads = kHeads, .scale = 1 / std::sqrt(static_cast<float>(kWidth))}};
   stopwatch.time("attention, one query",
                  concat(kHeads, " heads of ", kWidth, ", ", kRows, " x ", kKeys, " keys"),
                  [&] { kernels::attention_forward(arguments, {.output = output}); });

@@ -5,13 +5,13 @@ namespace qkv::explain {
 namespace {
 
 bool by_distance(const nn::LayerOptions& layer) {
-  return layer.positions.kind == nn::PositionKind::relative ||
-         layer.positions.kind == nn::PositionKind::alibi;
+  return layer.attention.positions.kind == nn::PositionKind::relative ||
+         layer.attention.positions.kind == nn::PositionKind::alibi;
 }
 
 // Of all layers of a stack, including the shared table of relative positions.
 Cost self_attention(const nn::StackOptions& stack, int64_t batch, int64_t length, bool causal) {
-  const nn::LayerOptions& layer = stack.layer;
+  const nn::LayerOptions& layer = stack.uniform();
   const Cost one = attention_cost({.d_model = layer.d_model,
                                    .heads = layer.heads,
                                    .key_heads = layer.key_heads,
@@ -20,11 +20,12 @@ Cost self_attention(const nn::StackOptions& stack, int64_t batch, int64_t length
                                    .batch = batch,
                                    .query_length = length,
                                    .causal = causal,
-                                   .window = causal ? layer.window : 0,
-                                   .bias = layer.attention_bias,
+                                   .window = causal ? layer.attention.window : 0,
+                                   .bias = layer.attention.bias.query,
                                    .by_distance = by_distance(layer)});
-  const bool relative = layer.positions.kind == nn::PositionKind::relative;
-  return stack.layers * one + Cost{.parameters = relative ? layer.positions.buckets * layer.heads : 0};
+  const bool relative = layer.attention.positions.kind == nn::PositionKind::relative;
+  return stack.size() * one +
+         Cost{.parameters = relative ? layer.attention.positions.buckets * layer.heads : 0};
 }
 
 Cost cross_attention(const nn::LayerOptions& layer, const Workload& workload) {
@@ -36,7 +37,7 @@ Cost cross_attention(const nn::LayerOptions& layer, const Workload& workload) {
                          .batch = workload.batch,
                          .query_length = workload.target_length,
                          .key_length = workload.source_length,
-                         .bias = layer.attention_bias});
+                         .bias = layer.attention.bias.query});
 }
 
 Cost feed_forward(const nn::LayerOptions& layer, int64_t tokens) {
@@ -50,8 +51,8 @@ Cost feed_forward(const nn::LayerOptions& layer, int64_t tokens) {
 
 // The residual frames of a stack's sublayers, and the final norm.
 Cost norms(const nn::StackOptions& stack, int64_t sublayers, int64_t tokens) {
-  const nn::LayerOptions& layer = stack.layer;
-  const Cost frames = stack.layers * (sublayers * residual_cost(layer.d_model, tokens, layer.norm_kind));
+  const nn::LayerOptions& layer = stack.uniform();
+  const Cost frames = stack.size() * (sublayers * residual_cost(layer.d_model, tokens, layer.norm_kind));
   return stack.final_norm ? frames + norm_cost(layer.d_model, tokens, layer.norm_kind) : frames;
 }
 
@@ -64,8 +65,9 @@ Cost embedding(const models::TransformerConfig& config, int64_t table_rows, int6
   const Cost row{.parameters = 0, .macs = 0, .pointwise = operations, .activations = 1};
   const Cost position{.parameters = config.d_model};
   const Cost entry{.parameters = config.d_model, .matrix_parameters = config.d_model, .matrix_rows = 1};
-  return config.d_model * (tokens * row) + table_rows * entry +
-         (learned ? config.max_positions : 0) * position;
+  const Cost sum = config.d_model * (tokens * row) + table_rows * entry +
+                   (learned ? config.max_positions + config.first_position : 0) * position;
+  return config.embedding_norm ? sum + norm_cost(config.d_model, tokens, nn::NormKind::layer) : sum;
 }
 
 // Hidden states to logits. A tied table is counted by the embedding.
@@ -100,12 +102,12 @@ std::vector<PartCost> transformer_cost(const models::TransformerConfig& config, 
   return {
       {"encoder.embedding", embedding(config, source_rows, source_tokens)},
       {"encoder.self_attention", self_attention(encoder, workload.batch, workload.source_length, false)},
-      {"encoder.feed_forward", encoder.layers * feed_forward(encoder.layer, source_tokens)},
+      {"encoder.feed_forward", encoder.size() * feed_forward(encoder.first(), source_tokens)},
       {"encoder.norms", norms(encoder, 2, source_tokens)},
       {"decoder.embedding", embedding(config, config.target_vocabulary, target_tokens)},
       {"decoder.self_attention", self_attention(decoder, workload.batch, workload.target_length, true)},
-      {"decoder.cross_attention", decoder.layers * cross_attention(decoder.layer, workload)},
-      {"decoder.feed_forward", decoder.layers * feed_forward(decoder.layer, target_tokens)},
+      {"decoder.cross_attention", decoder.size() * cross_attention(decoder.first(), workload)},
+      {"decoder.feed_forward", decoder.size() * feed_forward(decoder.first(), target_tokens)},
       {"decoder.norms", norms(decoder, 3, target_tokens)},
       {"output", output(config, target_tokens)},
   };

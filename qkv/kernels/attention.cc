@@ -24,24 +24,26 @@ RelativeBias relative(const Tensor& bias) {
 }
 
 AttentionShape shape_of(const AttentionTensors& a) {
+  const AttentionRule& rule = a.rule;
   return {.sequences = a.query_offsets.sequences(),
           .query_offsets = a.query_offsets.data(),
           .key_offsets = a.key_offsets.data(),
-          .heads = a.heads,
-          .key_heads = a.key_heads,
-          .d_k = a.query.cols() / a.heads,
-          .d_v = a.value.cols() / a.key_heads,
-          .scale = a.scale,
-          .softcap = a.softcap,
-          .causal = a.causal,
-          .alignment = a.alignment,
-          .window = a.window,
-          .fixed_order = a.fixed_order,
-          .keep = repeating<KeepMask, uint8_t>(a.keep),
-          .bias = repeating<ScoreBias, float>(a.bias),
-          .alibi_slopes = address(a.alibi_slopes),
-          .relative = relative(a.relative_bias),
-          .dropout = a.dropout};
+          .heads = rule.heads,
+          .key_heads = rule.key_heads,
+          .d_k = a.query.cols() / rule.heads,
+          .d_v = a.value.cols() / rule.key_heads,
+          .scale = rule.scale,
+          .softcap = rule.softcap,
+          .causal = rule.causal,
+          .alignment = rule.alignment,
+          .window = rule.window,
+          .fixed_order = rule.fixed_order,
+          .keep = repeating<KeepMask, uint8_t>(rule.keep),
+          .bias = repeating<ScoreBias, float>(rule.bias),
+          .alibi_slopes = address(rule.alibi_slopes),
+          .relative = relative(rule.relative_bias),
+          .sinks = address(rule.sinks),
+          .dropout = rule.dropout};
 }
 
 AttentionInput input_of(const AttentionTensors& a) {
@@ -54,9 +56,8 @@ AttentionInput input_of(const AttentionTensors& a) {
 }
 
 template <class... Others>
-const Backend& backend_for(const char* name, const AttentionTensors& a, const Others&... others) {
-  return backend_of(name, a.query, a.key, a.value, a.keep, a.bias, a.alibi_slopes, a.relative_bias,
-                    others...);
+const Backend& backend_for(const char* name, const AttentionRule& rule, const Others&... others) {
+  return backend_of(name, others..., rule.keep, rule.bias, rule.alibi_slopes, rule.relative_bias, rule.sinks);
 }
 
 // Number of pairs of query i and key j with j < i + first.
@@ -75,13 +76,14 @@ uint64_t attention_pairs(const AttentionShape& shape) {
   for (int64_t s = 0; s < shape.sequences; ++s) {
     const int64_t queries = shape.query_offsets[s + 1] - shape.query_offsets[s];
     const int64_t keys = shape.key_offsets[s + 1] - shape.key_offsets[s];
-    if (!shape.causal) {
+    if (!shape.causal && shape.window == 0) {
       pairs += queries * keys;
       continue;
     }
-    // Query i is at the place of key i + shift. The keys up to it, without those that the window excludes.
+    // Query i is at the place of key i + shift. The keys up to the last that it sees, without those that the
+    // window excludes.
     const int64_t shift = shape.alignment == Alignment::last_key ? keys - queries : 0;
-    pairs += pairs_below(queries, keys, shift + 1);
+    pairs += pairs_below(queries, keys, shift + (shape.causal ? 1 : shape.window));
     if (shape.window > 0) pairs -= pairs_below(queries, keys, shift + 1 - shape.window);
   }
   return static_cast<uint64_t>(pairs * shape.heads);
@@ -108,7 +110,8 @@ void attention_forward(const AttentionTensors& a, AttentionResultTensors r) {
   const AttentionShape shape = shape_of(a);
   count_macs(attention_pairs(shape) * static_cast<uint64_t>(shape.d_k + shape.d_v));
   count_elements(query_elements(shape) + key_elements(shape));
-  backend_for("attention_forward", a, r.output, r.log_sum_exp, r.weights, r.scores, r.top_weights, r.top_keys)
+  backend_for("attention_forward", a.rule, a.query, a.key, a.value, r.output, r.log_sum_exp, r.weights,
+              r.scores, r.top_weights, r.top_keys)
       .attention_forward(shape, input_of(a),
                          {.output = address(r.output),
                           .output_stride = r.output.row_stride(),
@@ -131,8 +134,8 @@ void attention_backward(const AttentionTensors& a, const Tensor& output, const T
              static_cast<uint64_t>((wanted(dq) + wanted(dk)) * shape.d_k + (1 + wanted(dv)) * shape.d_v));
   // Each input is read and its gradient written; the output's gradient is read.
   count_elements(2 * (query_elements(shape) + key_elements(shape)));
-  backend_for("attention_backward", a, output, log_sum_exp, grad_output, dq.tensor, dk.tensor, dv.tensor,
-              gradients.bias, gradients.relative_bias)
+  backend_for("attention_backward", a.rule, a.query, a.key, a.value, output, log_sum_exp, grad_output,
+              dq.tensor, dk.tensor, dv.tensor, gradients.bias, gradients.relative_bias, gradients.sinks)
       .attention_backward(shape, input_of(a), address(output), output.row_stride(), address(log_sum_exp),
                           address(grad_output), grad_output.row_stride(),
                           {.query = address(dq.tensor),
@@ -145,30 +148,33 @@ void attention_backward(const AttentionTensors& a, const Tensor& output, const T
                            .key_accumulate = dk.accumulate,
                            .value_accumulate = dv.accumulate,
                            .bias = address(gradients.bias),
-                           .relative = address(gradients.relative_bias)});
+                           .relative = address(gradients.relative_bias),
+                           .sinks = address(gradients.sinks)});
 }
 
 void attention_cached(CachedAttentionTensors a) {
+  const AttentionRule& rule = a.rule;
   const int64_t positions = std::accumulate(a.lengths.begin(), a.lengths.end(), int64_t{0});
   const int64_t width = a.d_k + a.d_v;
-  count_macs(static_cast<uint64_t>(positions * a.heads * width));
-  count_elements(a.query.rows() * a.heads * width);
-  count_bytes(positions * a.key_heads * width * static_cast<int64_t>(size_of(a.dtype)));
-  backend_of("attention_cached", a.query, a.alibi_slopes, a.relative_bias, a.output)
+  count_macs(static_cast<uint64_t>(positions * rule.heads * width));
+  count_elements(a.query.rows() * rule.heads * width);
+  count_bytes(positions * rule.key_heads * width * static_cast<int64_t>(size_of(a.dtype)));
+  backend_for("attention_cached", rule, a.query, a.output)
       .attention_cached({.rows = a.query.rows(),
-                         .heads = a.heads,
-                         .key_heads = a.key_heads,
+                         .heads = rule.heads,
+                         .key_heads = rule.key_heads,
                          .d_k = a.d_k,
                          .d_v = a.d_v,
-                         .scale = a.scale,
-                         .softcap = a.softcap,
+                         .scale = rule.scale,
+                         .softcap = rule.softcap,
                          .query = address(a.query),
                          .query_stride = a.query.row_stride(),
                          .dtype = a.dtype,
                          .entries = a.entries.data(),
                          .lengths = a.lengths.data(),
-                         .alibi_slopes = address(a.alibi_slopes),
-                         .relative = relative(a.relative_bias),
+                         .alibi_slopes = address(rule.alibi_slopes),
+                         .relative = relative(rule.relative_bias),
+                         .sinks = address(rule.sinks),
                          .output = address(a.output),
                          .output_stride = a.output.row_stride(),
                          .weights = a.weights.empty() ? nullptr : a.weights.data()});

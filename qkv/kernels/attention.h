@@ -9,13 +9,9 @@
 
 namespace qkv::kernels {
 
-// Common to both directions: AttentionShape and AttentionInput as tensors. f32 on one device, except `keep`.
-struct AttentionTensors {
-  // [query tokens, heads * d_k]; keys and values likewise. All may be columns of a wider matrix.
-  Tensor query = {};
-  Tensor key = {};
-  Tensor value = {};
-  Offsets query_offsets = {}, key_offsets = {};
+// What an attention computes beside its inputs: the one description that all kernels of attention get. Fields
+// are those of AttentionShape, as tensors: f32 on one device, except `keep`.
+struct AttentionRule {
   int64_t heads = 1;
   int64_t key_heads = 1;
   float scale = 1;
@@ -28,7 +24,18 @@ struct AttentionTensors {
   Tensor keep = {}, bias = {};
   Tensor alibi_slopes = {};   // [heads]
   Tensor relative_bias = {};  // [heads, 2 n - 1]: column n - 1 + j applies to a key j positions later
+  Tensor sinks = {};          // [heads]
   Dropout dropout = {};
+};
+
+// The arguments of both directions.
+struct AttentionTensors {
+  // [query tokens, heads * d_k]; keys and values likewise. All may be columns of a wider matrix.
+  Tensor query = {};
+  Tensor key = {};
+  Tensor value = {};
+  Offsets query_offsets = {}, key_offsets = {};
+  AttentionRule rule = {};
 };
 
 // Results; undefined ones are not computed. See AttentionCapture for all but the first two.
@@ -41,11 +48,11 @@ struct AttentionResultTensors {
 
 void attention_forward(const AttentionTensors& arguments, AttentionResultTensors results);
 
-// Gradients of the inputs, [tokens, heads * d] each; undefined ones are not computed. bias and relative_bias
-// are accumulated.
+// Gradients of the inputs, [tokens, heads * d] each; undefined ones are not computed. Those of the rule are
+// accumulated.
 struct AttentionGradientTensors {
   GradientSlot query = {}, key = {}, value = {};
-  Tensor bias = {}, relative_bias = {};
+  Tensor bias = {}, relative_bias = {}, sinks = {};
 };
 
 // output and log_sum_exp: from the forward pass.
@@ -55,13 +62,11 @@ void attention_backward(const AttentionTensors& arguments, const Tensor& output,
 // A decoding step: one query per row, with keys and values anywhere on the device.
 struct CachedAttentionTensors {
   Tensor query = {};  // [rows, heads * d_k]
-  int64_t heads = 1, key_heads = 1, d_k = 0, d_v = 0;
-  float scale = 1;
-  float softcap = 0;
+  int64_t d_k = 0, d_v = 0;
+  AttentionRule rule = {};                           // without masks, bias, window and dropout
   DType dtype = DType::f32;                          // of the entries
   std::span<const void* const* const> entries = {};  // as in CachedAttention
   std::span<const int32_t> lengths = {};
-  Tensor alibi_slopes = {}, relative_bias = {};
   Tensor output = {};  // [rows, heads * d_v]
   std::span<float* const> weights = {};
 };

@@ -5,7 +5,7 @@
 namespace qkv::kernels {
 
 void rotary(RotaryTensors a) {
-  count_elements(2 * a.x.rows() * a.heads * a.cosines.cols() * (1 + memory_passes(a.accumulate)));
+  count_elements(a.x.rows() * a.x.cols() * (1 + memory_passes(a.accumulate)));
   backend_of("rotary", a.x, a.y, a.cosines, a.sines, a.positions)
       .rotary({.x = address(a.x),
                .x_stride = a.x.row_stride(),
@@ -13,7 +13,8 @@ void rotary(RotaryTensors a) {
                .y_stride = a.y.row_stride(),
                .rows = a.x.rows(),
                .heads = a.heads,
-               .d = 2 * a.cosines.cols(),
+               .d = a.x.cols() / a.heads,
+               .rotated = 2 * a.cosines.cols(),
                .cosines = address(a.cosines),
                .sines = address(a.sines),
                .positions = address<int32_t>(a.positions),

@@ -11,7 +11,7 @@ struct RotaryTensors {
   // [rows, heads * d], possibly columns of a wider matrix; y may be x if it is written.
   Tensor x = {}, y = {};
   int64_t heads = 1;
-  Tensor cosines = {}, sines = {};  // [positions, d / 2]
+  Tensor cosines = {}, sines = {};  // [positions, r / 2], r features of each head being rotated
   Tensor positions = {};            // i32 [rows]: row of the tables
   Turn direction = Turn::forward;
   Accumulate accumulate = Accumulate::no;

@@ -62,9 +62,11 @@ void visit_config(Config& config, const Visitor& visitor) {
   visitor("encoder_layers", config.encoder_layers);
   visitor("decoder_layers", config.decoder_layers);
   visitor("heads", config.heads);
+  visitor("decoder_heads", config.decoder_heads);
   visitor("d_k", config.d_k);
   visitor("d_v", config.d_v);
   visitor("d_ff", config.d_ff);
+  visitor("decoder_d_ff", config.decoder_d_ff);
   visitor("activation", config.activation);
   visitor("gated", config.gated);
   visitor("norm", config.norm);
@@ -74,10 +76,12 @@ void visit_config(Config& config, const Visitor& visitor) {
   visitor("output_bias", config.output_bias);
   visitor("positions", config.positions);
   visitor("max_positions", config.max_positions);
+  visitor("first_position", config.first_position);
   visitor("position_buckets", config.position_buckets);
   visitor("position_max_distance", config.position_max_distance);
   visitor("tying", config.tying);
   visitor("scale_embedding", config.scale_embedding);
+  visitor("embedding_norm", config.embedding_norm);
   visitor("scale_attention", config.scale_attention);
   visitor("scale_output", config.scale_output);
   visitor("final_norm", config.final_norm);
@@ -110,31 +114,30 @@ std::string to_text(Value field) {
   }
 }
 
-nn::StackOptions stack(const TransformerConfig& config, int64_t layers) {
-  nn::StackOptions options{.layers = layers,
-                           .layer = {.d_model = config.d_model,
-                                     .heads = config.heads,
-                                     .d_k = config.d_k,
-                                     .d_v = config.d_v,
-                                     .d_ff = config.d_ff,
-                                     .activation = config.activation,
-                                     .gated = config.gated,
-                                     .norm = config.norm,
-                                     .norm_kind = config.norm_kind,
-                                     .epsilon = config.epsilon,
-                                     .attention_bias = config.bias,
-                                     .feed_forward_bias = config.bias,
-                                     .positions = {.kind = config.positions,
-                                                   .max_positions = config.max_positions,
-                                                   .buckets = config.position_buckets,
-                                                   .max_distance = config.position_max_distance},
-                                     .dropout = config.dropout,
-                                     .attention_dropout = config.attention_dropout,
-                                     .activation_dropout = config.activation_dropout},
-                           .final_norm = config.final_norm || config.norm == nn::NormPlacement::pre,
-                           .drop_path = config.drop_path};
-  if (!config.scale_attention) options.layer.attention_scale = 1.0f;
-  return options;
+nn::StackOptions stack(const TransformerConfig& config, int64_t layers, int64_t heads, int64_t d_ff) {
+  nn::LayerOptions layer = {.d_model = config.d_model,
+                            .heads = heads,
+                            .d_k = config.d_k,
+                            .d_v = config.d_v,
+                            .d_ff = d_ff,
+                            .activation = config.activation,
+                            .gated = config.gated,
+                            .feed_forward_bias = config.bias,
+                            .norm = config.norm,
+                            .norm_kind = config.norm_kind,
+                            .epsilon = config.epsilon,
+                            .attention = {.bias = nn::ProjectionBiases::all(config.bias),
+                                          .positions = {.kind = config.positions,
+                                                        .max_positions = config.max_positions,
+                                                        .buckets = config.position_buckets,
+                                                        .max_distance = config.position_max_distance}},
+                            .dropout = config.dropout,
+                            .attention_dropout = config.attention_dropout,
+                            .activation_dropout = config.activation_dropout};
+  if (!config.scale_attention) layer.attention.scale = 1.0f;
+  return {.layers = nn::alike(layers, layer),
+          .final_norm = config.final_norm || config.norm == nn::NormPlacement::pre,
+          .drop_path = config.drop_path};
 }
 
 struct Preset {
@@ -154,24 +157,29 @@ void TransformerConfig::validate() const {
   require_at_least("source_vocabulary", 1, source_vocabulary);
   require_at_least("target_vocabulary", 1, target_vocabulary);
   require_at_least("d_model", 1, d_model);
-  require_at_least("encoder_layers", 0, encoder_layers, kMaxLayers);
-  require_at_least("decoder_layers", 1, decoder_layers, kMaxLayers);
+  require_at_least("encoder_layers", 0, encoder_layers, nn::kMaxLayers);
+  require_at_least("decoder_layers", 1, decoder_layers, nn::kMaxLayers);
   require_at_least("heads", 1, heads, kMaxHeads);
+  require_at_least("decoder_heads", 0, decoder_heads, kMaxHeads);
   require_at_least("d_k", 0, d_k);
   require_at_least("d_v", 0, d_v);
   require_at_least("d_ff", 1, d_ff);
-  require_at_least("d_k of all heads", 0, heads * d_k);
-  require_at_least("d_v of all heads", 0, heads * d_v);
+  require_at_least("decoder_d_ff", 0, decoder_d_ff);
+  require_at_least("first_position", 0, first_position);
   require_at_least("max_positions", 1, max_positions);
-  if ((d_k == 0 || d_v == 0) && d_model % heads != 0) {
-    throw UsageError(
-        concat("heads: expected a divisor of d_model ", d_model, " (or d_k and d_v), found ", heads));
+  for (const auto& [name, count] : {std::pair{"heads", heads}, {"decoder_heads", decoder_heads}}) {
+    if (count == 0) continue;  // the same
+    require_at_least("d_k of all heads", 0, count * d_k);
+    require_at_least("d_v of all heads", 0, count * d_v);
+    if ((d_k == 0 || d_v == 0) && d_model % count != 0) {
+      throw UsageError(
+          concat(name, ": expected a divisor of d_model ", d_model, " (or d_k and d_v), found ", count));
+    }
+    const int64_t width = d_k == 0 ? d_model / count : d_k;
+    if (positions == nn::PositionKind::rotary && width % 2 != 0)
+      throw UsageError(concat("positions: rotary needs an even d_k, found ", width));
   }
-  const int64_t width = d_k == 0 ? d_model / heads : d_k;
-  if (positions == nn::PositionKind::rotary && width % 2 != 0) {
-    throw UsageError(concat("positions: rotary needs an even d_k, found ", width));
-  }
-  validate_positions(encoder_stack().layer.positions);
+  validate_positions(decoder_stack().first().attention.positions);
   require_epsilon(epsilon);
   require_rate("dropout", dropout);
   require_rate("embedding_dropout", embedding_dropout);
@@ -201,8 +209,13 @@ std::optional<int64_t> TransformerConfig::max_tokens() const {
   }
 }
 
-nn::StackOptions TransformerConfig::encoder_stack() const { return stack(*this, encoder_layers); }
-nn::StackOptions TransformerConfig::decoder_stack() const { return stack(*this, decoder_layers); }
+nn::StackOptions TransformerConfig::encoder_stack() const {
+  return stack(*this, encoder_layers, heads, d_ff);
+}
+nn::StackOptions TransformerConfig::decoder_stack() const {
+  return stack(*this, decoder_layers, decoder_heads > 0 ? decoder_heads : heads,
+               decoder_d_ff > 0 ? decoder_d_ff : d_ff);
+}
 
 TransformerConfig preset(std::string_view name) {
   std::string known;

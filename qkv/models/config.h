@@ -23,8 +23,10 @@ struct TransformerConfig {
   int64_t d_model = 512;
   int64_t encoder_layers = 6, decoder_layers = 6;
   int64_t heads = 8;
-  int64_t d_k = 0, d_v = 0;  // per head; 0: d_model / heads
+  int64_t decoder_heads = 0;  // 0: heads
+  int64_t d_k = 0, d_v = 0;   // per head; 0: d_model / heads
   int64_t d_ff = 2048;
+  int64_t decoder_d_ff = 0;  // 0: d_ff
   Activation activation = Activation::relu;
   bool gated = false;  // gated feed-forward
   nn::NormPlacement norm = nn::NormPlacement::post;
@@ -34,9 +36,11 @@ struct TransformerConfig {
   bool output_bias = true;  // of the logits
   nn::PositionKind positions = nn::PositionKind::sinusoidal_halves;
   int64_t max_positions = 512;
+  int64_t first_position = 0;  // of learned positions: the table row of position 0 (BART: 2)
   int64_t position_buckets = 32, position_max_distance = 128;  // of relative positions
   Tying tying = Tying::three_way;
   bool scale_embedding = true;  // by sqrt(d_model)
+  bool embedding_norm = false;  // layer norm of embeddings and positions (BART)
   bool scale_attention = true;  // scores by 1 / sqrt(d_k)
   bool scale_output = false;    // scale the output projection's input by 1 / sqrt(d_model)
   bool final_norm = false;      // norm after each stack; pre-norm always has it

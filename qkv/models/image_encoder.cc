@@ -109,16 +109,16 @@ void ImageEncoderConfig::validate() const {
 
 ImageEncoder::ImageEncoder(const ImageEncoderConfig& config)
     : config_(validated(config)),
-      class_token_(vectors(1, config.encoder.layer.d_model)),
-      distillation_token_(config.distilled ? vectors(1, config.encoder.layer.d_model) : nn::Parameter()),
-      positions_(vectors(config.tokens(), config.encoder.layer.d_model)),
+      class_token_(vectors(1, config.encoder.d_model())),
+      distillation_token_(config.distilled ? vectors(1, config.encoder.d_model()) : nn::Parameter()),
+      positions_(vectors(config.tokens(), config.encoder.d_model())),
       patches_(
-          {.inputs = config.channels * config.patch * config.patch, .outputs = config.encoder.layer.d_model}),
+          {.inputs = config.channels * config.patch * config.patch, .outputs = config.encoder.d_model()}),
       encoder_(config.encoder),
-      pooler_(head(config.pooler, config.encoder.layer.d_model, config.encoder.layer.d_model)),
-      classifier_(head(!config.labels.empty(), config.encoder.layer.d_model, std::ssize(config.labels))),
+      pooler_(head(config.pooler, config.encoder.d_model(), config.encoder.d_model())),
+      classifier_(head(!config.labels.empty(), config.encoder.d_model(), std::ssize(config.labels))),
       distillation_classifier_(
-          head(config.distillation_classifier, config.encoder.layer.d_model, std::ssize(config.labels))) {}
+          head(config.distillation_classifier, config.encoder.d_model(), std::ssize(config.labels))) {}
 
 Variable ImageEncoder::positions_of(ImageSize size) const {
   if (size == ImageSize{config_.height, config_.width}) return positions_.variable;
@@ -166,16 +166,16 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& cont
 
 Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
   if (!pooler_) throw UsageError("expected a model with a pooler, found none");
-  return (*pooler_)(rows_at(hidden, config_.encoder.layer.d_model, offsets), config_.pooler_activation);
+  return (*pooler_)(rows_at(hidden, config_.encoder.d_model(), offsets), config_.pooler_activation);
 }
 
 Variable ImageEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) throw UsageError("expected a model with labels, found none");
-  Variable logits = (*classifier_)(rows_at(hidden, config_.encoder.layer.d_model, offsets));
+  Variable logits = (*classifier_)(rows_at(hidden, config_.encoder.d_model(), offsets));
   if (!distillation_classifier_) return logits;
-  return scaled(residual(logits, (*distillation_classifier_)(
-                                     rows_at(hidden, config_.encoder.layer.d_model, offsets, 1))),
-                0.5f);
+  return scaled(
+      residual(logits, (*distillation_classifier_)(rows_at(hidden, config_.encoder.d_model(), offsets, 1))),
+      0.5f);
 }
 
 void ImageEncoder::visit(const nn::ParameterVisitor& visitor) const {

@@ -14,7 +14,7 @@ const LanguageModelConfig& validated(const LanguageModelConfig& config) {
 }
 
 nn::StackOptions without_memory(nn::StackOptions options) {
-  options.layer.reads_memory = false;
+  options.each([](nn::LayerOptions& layer) { layer.reads_memory = false; });
   return options;
 }
 

@@ -33,13 +33,15 @@ struct Preset {
 constexpr std::array<Preset, 5> kPresets{
     {{"tiny", 2, 128}, {"mini", 4, 256}, {"small", 4, 512}, {"medium", 8, 512}, {"base", 12, 768}}};
 
-nn::StackOptions blocks(const ModelShape& shape) {
-  return {.layers = shape.layers,
-          .layer = {.d_model = shape.d_model,
-                    .heads = shape.heads,
-                    .d_ff = shape.d_ff,
-                    .dropout = shape.dropout,
-                    .attention_dropout = shape.attention_dropout},
+// Layers of this shape; `layer` has the other options.
+nn::StackOptions blocks(const ModelShape& shape, nn::LayerOptions layer) {
+  layer.d_model = shape.d_model;
+  layer.heads = shape.heads;
+  layer.d_ff = shape.d_ff;
+  layer.dropout = shape.dropout;
+  layer.attention_dropout = shape.attention_dropout;
+  return {.layers = nn::alike(shape.layers, layer),
+          .final_norm = layer.norm == nn::NormPlacement::pre,
           .drop_path = shape.drop_path};
 }
 
@@ -54,7 +56,7 @@ std::vector<int32_t> ids(int32_t id) { return id < 0 ? std::vector<int32_t>{} : 
 }  // namespace
 
 void ModelShape::validate() const {
-  require_at_least("layers", 1, layers, kMaxLayers);
+  require_at_least("layers", 1, layers, nn::kMaxLayers);
   require_at_least("d_model", 1, d_model);
   require_at_least("heads", 1, heads, kMaxHeads);
   require_at_least("key_heads", 0, key_heads, kMaxHeads);
@@ -110,7 +112,7 @@ TextEncoderConfig bert(const ModelShape& shape, int64_t vocabulary) {
   shape.validate();
   refuse_key_heads(shape, "BERT");
   constexpr float kEpsilon = 1e-12f;
-  TextEncoderConfig config{
+  return {
       .vocabulary = vocabulary,
       .max_positions = shape.max_positions,
       .embedding = {.d_model = shape.d_model,
@@ -120,73 +122,61 @@ TextEncoderConfig bert(const ModelShape& shape, int64_t vocabulary) {
                     .norm = true,
                     .epsilon = kEpsilon,
                     .dropout = shape.dropout},
-      .encoder = blocks(shape)};
-  config.encoder.layer.activation = Activation::gelu_exact;
-  config.encoder.layer.epsilon = kEpsilon;
-  return config;
+      .encoder = blocks(shape, {.activation = Activation::gelu_exact, .epsilon = kEpsilon})};
 }
 
 LanguageModelConfig gpt2(const ModelShape& shape, int64_t vocabulary, int32_t bos_id, int32_t eos_id) {
   shape.validate();
   refuse_key_heads(shape, "GPT-2");
-  LanguageModelConfig config{
+  return {
       .vocabulary = vocabulary,
       .max_positions = shape.max_positions,
       .embedding = {.d_model = shape.d_model,
                     .scale = false,
                     .positions = {.kind = nn::PositionKind::learned, .max_positions = shape.max_positions},
                     .dropout = shape.dropout},
-      .decoder = blocks(shape),
+      .decoder = blocks(
+          shape,
+          {.activation = Activation::gelu_tanh, .norm = nn::NormPlacement::pre, .reads_memory = false}),
       .bos_ids = ids(bos_id),
       .eos_ids = ids(eos_id)};
-  config.decoder.layer.activation = Activation::gelu_tanh;
-  config.decoder.layer.norm = nn::NormPlacement::pre;
-  config.decoder.layer.reads_memory = false;
-  config.decoder.final_norm = true;
-  return config;
 }
 
 LanguageModelConfig llama(const ModelShape& shape, int64_t vocabulary, int32_t bos_id, int32_t eos_id) {
   shape.validate();
-  const nn::PositionOptions positions{.kind = nn::PositionKind::rotary, .max_positions = shape.max_positions};
-  LanguageModelConfig config{.vocabulary = vocabulary,
-                             .max_positions = shape.max_positions,
-                             .embedding = {.d_model = shape.d_model,
-                                           .scale = false,
-                                           .positions = {},  // attention applies them
-                                           .dropout = shape.dropout},
-                             .decoder = blocks(shape),
-                             .bos_ids = ids(bos_id),
-                             .eos_ids = ids(eos_id)};
-  nn::LayerOptions& layer = config.decoder.layer;
-  layer.key_heads = shape.key_heads;
-  layer.activation = Activation::silu;
-  layer.gated = true;
-  layer.norm = nn::NormPlacement::pre;
-  layer.norm_kind = nn::NormKind::rms;
-  layer.attention_bias = layer.feed_forward_bias = false;
-  layer.positions = positions;
-  layer.reads_memory = false;
-  config.decoder.final_norm = true;
-  return config;
+  return {.vocabulary = vocabulary,
+          .max_positions = shape.max_positions,
+          .embedding = {.d_model = shape.d_model,
+                        .scale = false,
+                        .positions = {},  // attention applies them
+                        .dropout = shape.dropout},
+          .decoder = blocks(shape, {.key_heads = shape.key_heads,
+                                    .activation = Activation::silu,
+                                    .gated = true,
+                                    .feed_forward_bias = false,
+                                    .norm = nn::NormPlacement::pre,
+                                    .norm_kind = nn::NormKind::rms,
+                                    .attention = {.bias = nn::ProjectionBiases::all(false),
+                                                  .positions = {.kind = nn::PositionKind::rotary,
+                                                                .max_positions = shape.max_positions}},
+                                    .reads_memory = false}),
+          .bos_ids = ids(bos_id),
+          .eos_ids = ids(eos_id)};
 }
 
 ImageEncoderConfig vit(const ModelShape& shape, int64_t channels, int64_t side, int64_t patch,
                        std::vector<std::string> labels) {
   shape.validate();
   refuse_key_heads(shape, "ViT");
-  ImageEncoderConfig config{.channels = channels,
-                            .height = side,
-                            .width = side,
-                            .patch = patch,
-                            .encoder = blocks(shape),
-                            .dropout = shape.dropout,
-                            .labels = std::move(labels)};
-  config.encoder.layer.activation = Activation::gelu_exact;
-  config.encoder.layer.norm = nn::NormPlacement::pre;
-  config.encoder.layer.epsilon = 1e-12f;
-  config.encoder.final_norm = true;
-  return config;
+  return {
+      .channels = channels,
+      .height = side,
+      .width = side,
+      .patch = patch,
+      .encoder = blocks(
+          shape, {.activation = Activation::gelu_exact, .norm = nn::NormPlacement::pre, .epsilon = 1e-12f}),
+      .dropout = shape.dropout,
+      .labels = std::move(labels)};
 }
 
 }  // namespace qkv::models

@@ -44,11 +44,11 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
   classifier_ = head(config.labelled != ClassificationTarget::nothing, std::ssize(config.labels));
   if (config.masked_language) {
     nn::Parameter bias(Shape{config.vocabulary}, {nn::Initializer::Kind::zeros});
-    masked_language_.emplace(
-        MaskedLanguage{.dense = nn::Linear({.inputs = d_model, .outputs = d_model}),
-                       .layer_norm = nn::Norm({.features = d_model, .epsilon = config.encoder.layer.epsilon}),
-                       .bias = bias,
-                       .output = LinearWeights({table_.weight()}, {bias.variable})});
+    masked_language_.emplace(MaskedLanguage{
+        .dense = nn::Linear({.inputs = d_model, .outputs = d_model}),
+        .layer_norm = nn::Norm({.features = d_model, .epsilon = config.encoder.first().epsilon}),
+        .bias = bias,
+        .output = LinearWeights({table_.weight()}, {bias.variable})});
   }
 }
 
@@ -68,7 +68,7 @@ void TextEncoder::refuse(const char* head) const {
 
 Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
   if (!pooler_) refuse("a pooler");
-  return (*pooler_)(rows_at(hidden, config_.encoder.layer.d_model, offsets), config_.pooler_activation);
+  return (*pooler_)(rows_at(hidden, config_.encoder.d_model(), offsets), config_.pooler_activation);
 }
 
 Variable TextEncoder::masked_language_logits(const Variable& hidden) const {
@@ -106,7 +106,7 @@ Variable TextEncoder::classifier_logits(const Variable& hidden, const Offsets& o
     return (*classifier_)(activate(hidden, Activation::identity, dropout), context);
   }
   if (!pooler_) refuse("a pooler");
-  return (*classifier_)((*pooler_)(rows_at(hidden, config_.encoder.layer.d_model, offsets),
+  return (*classifier_)((*pooler_)(rows_at(hidden, config_.encoder.d_model(), offsets),
                                    config_.pooler_activation, dropout, context),
                         context);
 }

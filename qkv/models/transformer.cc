@@ -23,7 +23,11 @@ nn::Parameter table(int64_t vocabulary, int64_t d_model) {
 nn::EmbeddingConfig embedding_config(const TransformerConfig& config) {
   return {.d_model = config.d_model,
           .scale = config.scale_embedding,
-          .positions = {.kind = config.positions, .max_positions = config.max_positions},
+          .positions = {.kind = config.positions,
+                        .max_positions = config.max_positions + config.first_position,
+                        .first_row = config.first_position},
+          .norm = config.embedding_norm,
+          .epsilon = config.epsilon,
           .dropout = config.embedding_dropout};
 }
 

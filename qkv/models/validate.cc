@@ -28,9 +28,9 @@ void validate_positions(const nn::PositionOptions& positions) {
   require_at_least("position_max_distance", buckets / 2 + 1, positions.max_distance);
 }
 
-void validate_stack(const nn::StackOptions& stack) {
-  const nn::LayerOptions& layer = stack.layer;
-  require_at_least("layers", 1, stack.layers, kMaxLayers);
+namespace {
+
+void validate_layer(const nn::LayerOptions& layer) {
   require_at_least("d_model", 1, layer.d_model);
   require_at_least("heads", 1, layer.heads, kMaxHeads);
   require_at_least("key_heads", 0, layer.key_heads);
@@ -46,19 +46,26 @@ void validate_stack(const nn::StackOptions& stack) {
     throw UsageError(
         concat("key_heads: expected a divisor of the ", layer.heads, " heads, found ", layer.key_heads));
   }
-  require_at_least("window", 0, layer.window);
-  validate_positions(layer.positions);
+  require_at_least("window", 0, layer.attention.window);
+  validate_positions(layer.attention.positions);
   require_epsilon(layer.epsilon);
   require_rate("dropout", layer.dropout);
   require_rate("attention_dropout", layer.attention_dropout);
   require_rate("activation_dropout", layer.activation_dropout);
+}
+
+}  // namespace
+
+void validate_stack(const nn::StackOptions& stack) {
+  require_at_least("layers", 1, stack.size(), nn::kMaxLayers);
   require_rate("drop_path", stack.drop_path);
+  for (int64_t i = 0; i < stack.size(); ++i) validate_layer(stack.layer_at(i));
 }
 
 void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOptions& stack) {
-  if (embedding.d_model != stack.layer.d_model) {
-    throw UsageError(concat("embedding: expected the layers' d_model ", stack.layer.d_model, ", found ",
-                            embedding.d_model));
+  if (embedding.d_model != stack.d_model()) {
+    throw UsageError(
+        concat("embedding: expected the layers' d_model ", stack.d_model(), ", found ", embedding.d_model));
   }
   const nn::PositionOptions& positions = embedding.positions;
   if (positions.kind == nn::PositionKind::learned) {

@@ -8,7 +8,7 @@
 namespace qkv::models {
 
 // Upper bounds, so that the product of two sizes, in bytes, fits into 64 bits.
-constexpr int64_t kMaxOfASize = int64_t{1} << 28, kMaxLayers = 1000, kMaxHeads = 4096;
+constexpr int64_t kMaxOfASize = int64_t{1} << 28, kMaxHeads = 4096;
 
 void require_at_least(const char* field, int64_t least, int64_t found, int64_t most = kMaxOfASize);
 void require_rate(const char* field, float rate);  // in [0, 1)

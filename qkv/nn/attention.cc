@@ -6,6 +6,8 @@
 
 #include "qkv/base/scope.h"
 #include "qkv/kernels/attention.h"
+#include "qkv/ops/general/contiguous.h"
+#include "qkv/ops/general/reshape.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv::nn {
@@ -33,32 +35,27 @@ struct RowEntries {
   }
 };
 
-// Optional arguments of a step.
-struct CachedOptions {
-  Tensor alibi_slopes = {}, relative_bias = {};
-  // Outputs for the weights [heads, length] of each row; empty: not returned.
-  std::span<float* const> weights = {};
-};
-
+// weights: outputs for the weights [heads, length] of each row; empty: not returned.
 Tensor cached_attention(const Tensor& query, const RowEntries& rows, const MultiheadAttentionOptions& options,
-                        const CachedOptions& more = {}) {
+                        const AttentionOptions& description, std::span<float* const> weights = {}) {
   const ProfileScope profile("attention");
   Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v}, DType::f32, query.device());
   kernels::attention_cached({.query = query,
-                             .heads = options.heads,
-                             .key_heads = options.key_heads,
                              .d_k = options.d_k,
                              .d_v = options.d_v,
-                             .scale = *options.scale,
-                             .softcap = options.softcap,
+                             .rule = attention_rule(description, options.heads, options.d_k, query.device()),
                              .dtype = rows.dtype,
                              .entries = rows.entries,
                              .lengths = rows.lengths,
-                             .alibi_slopes = from_host(more.alibi_slopes, query.device()),
-                             .relative_bias = more.relative_bias,
                              .output = output,
-                             .weights = more.weights});
+                             .weights = weights});
   return output;
+}
+
+std::optional<Norm> norm(const MultiheadAttentionOptions& options, int64_t heads) {
+  if (options.variant.query_key_norm == QueryKeyNorm::none) return std::nullopt;
+  const int64_t normed = options.variant.query_key_norm == QueryKeyNorm::head ? 1 : heads;
+  return Norm({.features = normed * options.d_k, .kind = options.norm_kind, .epsilon = options.epsilon});
 }
 
 }  // namespace
@@ -80,9 +77,9 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
           concat("attention: ", name, ": expected a size from 0 to ", kMaxSize, ", found ", size));
     }
   }
-  if (!(options.softcap >= 0) || std::isinf(options.softcap))
-    throw UsageError(
-        concat("attention: softcap: expected 0 (none) or a positive number, found ", options.softcap));
+  if (!(options.variant.softcap >= 0) || std::isinf(options.variant.softcap))
+    throw UsageError(concat("attention: softcap: expected 0 (none) or a positive number, found ",
+                            options.variant.softcap));
   if ((options.d_k == 0 || options.d_v == 0) && options.d_model % options.heads != 0) {
     throw UsageError(concat("attention: ", options.heads, " heads do not divide d_model ", options.d_model,
                             "; give d_k and d_v"));
@@ -97,26 +94,39 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   }
   fill(options.d_k, options.d_model / options.heads);
   fill(options.d_v, options.d_model / options.heads);
-  if (options.positions.kind == PositionKind::rotary && options.d_k % 2 != 0) {
-    throw UsageError(concat("attention: rotary positions need an even d_k, found ", options.d_k));
+  PositionOptions& positions = options.variant.positions;
+  if (positions.kind == PositionKind::rotary) {
+    if (positions.rotary_features == 0 && options.d_k % 2 != 0)
+      throw UsageError(concat("attention: rotary positions need an even d_k, found ", options.d_k));
+    fill(positions.rotary_features, options.d_k);
+    if (positions.rotary_features < 2 || positions.rotary_features % 2 != 0 ||
+        positions.rotary_features > options.d_k) {
+      throw UsageError(concat("attention: rotary_features: expected 0 (all) or an even number up to d_k ",
+                              options.d_k, ", found ", positions.rotary_features));
+    }
   }
-  if (!options.scale) options.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
-  if (options.window < 0)
-    throw UsageError(concat("attention: window: expected 0 (all positions) or more, found ", options.window));
+  if (!options.variant.scale) options.variant.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
+  if (options.variant.window < 0)
+    throw UsageError(
+        concat("attention: window: expected 0 (all positions) or more, found ", options.variant.window));
   return options;
 }
 
 MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     : options_(completed(options)),
-      alibi_slopes_(options.positions.kind == PositionKind::alibi ? alibi_slopes(options.heads) : Tensor()),
+      alibi_slopes_(options.variant.positions.kind == PositionKind::alibi ? alibi_slopes(options.heads)
+                                                                          : Tensor()),
       q_weight_(weight(options_.heads * options_.d_k, options_.d_model)),
       k_weight_(weight(options_.key_heads * options_.d_k, options_.d_model)),
       v_weight_(weight(options_.key_heads * options_.d_v, options_.d_model)),
       out_weight_(weight(options_.d_model, options_.heads * options_.d_v)),
-      q_bias_(bias(options_.bias, options_.heads * options_.d_k)),
-      k_bias_(bias(options_.bias, options_.key_heads * options_.d_k)),
-      v_bias_(bias(options_.bias, options_.key_heads * options_.d_v)),
-      out_bias_(bias(options_.bias, options_.d_model)),
+      q_bias_(bias(options_.variant.bias.query, options_.heads * options_.d_k)),
+      k_bias_(bias(options_.variant.bias.key, options_.key_heads * options_.d_k)),
+      v_bias_(bias(options_.variant.bias.value, options_.key_heads * options_.d_v)),
+      out_bias_(bias(options_.variant.bias.output, options_.d_model)),
+      sinks_(bias(options_.variant.sinks, options_.heads)),
+      q_norm_(norm(options_, options_.heads)),
+      k_norm_(norm(options_, options_.key_heads)),
       qkv_({q_weight_.weight(), k_weight_.weight(), v_weight_.weight()},
            {q_bias_.variable, k_bias_.variable, v_bias_.variable}),
       q_({q_weight_.weight()}, {q_bias_.variable}),
@@ -129,7 +139,18 @@ Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, con
                                   ForwardContext& context) const {
   const Heads heads = project(
       x, [&] { return position_ids(offsets); }, context.weight_layout());
-  return attend(heads.query, heads.key, heads.value, offsets, offsets, mask, context, alibi_slopes_);
+  AttentionOptions options = description(true);
+  options.query_offsets = options.key_offsets = offsets;
+  return attend(heads, mask, context, std::move(options));
+}
+
+Variable MultiheadAttention::normalised(const Variable& x, int64_t heads,
+                                        const std::optional<Norm>& norm) const {
+  if (!norm) return x;
+  const Variable rows = contiguous_f32("attention", x);
+  if (options_.variant.query_key_norm == QueryKeyNorm::all_heads) return (*norm)(rows);
+  const int64_t tokens = x.value().rows();
+  return reshape((*norm)(reshape(rows, {tokens * heads, options_.d_k})), {tokens, heads * options_.d_k});
 }
 
 MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
@@ -138,52 +159,66 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
   const int64_t queries = options_.heads * options_.d_k;
   const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
   const Variable qkv = linear(x, qkv_, layout);
-  Variable qk = qkv;
-  if (options_.positions.kind == PositionKind::rotary) {
+  const auto rotated = [&](const Variable& rows, int64_t heads) {
+    const PositionOptions& kind = options_.variant.positions;
+    if (kind.kind != PositionKind::rotary) return rows;
     const Tensor places = positions();
     const auto numbers = places.values<int32_t>();
     const int64_t count = numbers.empty() ? 0 : int64_t{*std::ranges::max_element(numbers)} + 1;
-    qk = rotary(qkv.columns(0, queries + keys), options_.heads + options_.key_heads,
-                rotary_table(options_.positions, options_.d_k, count), places);
+    return rotary(rows, heads, rotary_table(kind, kind.rotary_features, count), places);
+  };
+  const Variable value = qkv.columns(queries + keys, values);
+  if (q_norm_) {
+    return {rotated(normalised(qkv.columns(0, queries), options_.heads, q_norm_), options_.heads),
+            rotated(normalised(qkv.columns(queries, keys), options_.key_heads, k_norm_), options_.key_heads),
+            value};
   }
-  return {qk.columns(0, queries), qk.columns(queries, keys), qkv.columns(queries + keys, values)};
+  const Variable qk = rotated(qkv.columns(0, queries + keys), options_.heads + options_.key_heads);
+  return {qk.columns(0, queries), qk.columns(queries, keys), value};
 }
 
 Variable MultiheadAttention::cross(const Variable& x, const Offsets& offsets, const Variable& keys,
                                    const Variable& values, const Offsets& memory_offsets,
                                    const AttentionMask& mask, ForwardContext& context) const {
   const WeightLayout layout = context.weight_layout();
-  const Variable query = linear(x, q_, layout);
-  if (!(keys == values)) {
-    return attend(query, linear(keys, k_, layout), linear(values, v_, layout), offsets, memory_offsets, mask,
-                  context);
+  Heads heads;
+  heads.query = normalised(linear(x, q_, layout), options_.heads, q_norm_);
+  if (keys == values) {
+    const int64_t width = options_.key_heads * options_.d_k;
+    const Variable kv = linear(keys, kv_, layout);
+    heads.key = kv.columns(0, width);
+    heads.value = kv.columns(width, options_.key_heads * options_.d_v);
+  } else {
+    heads.key = linear(keys, k_, layout);
+    heads.value = linear(values, v_, layout);
   }
-  const int64_t key_width = options_.key_heads * options_.d_k,
-                value_width = options_.key_heads * options_.d_v;
-  const Variable kv = linear(keys, kv_, layout);
-  return attend(query, kv.columns(0, key_width), kv.columns(key_width, value_width), offsets, memory_offsets,
-                mask, context);
+  heads.key = normalised(heads.key, options_.key_heads, k_norm_);
+  AttentionOptions options = description(false);
+  options.query_offsets = offsets;
+  options.key_offsets = memory_offsets;
+  return attend(heads, mask, context, std::move(options));
 }
 
-Variable MultiheadAttention::attend(const Variable& query, const Variable& key, const Variable& value,
-                                    const Offsets& query_offsets, const Offsets& key_offsets,
-                                    const AttentionMask& mask, ForwardContext& context,
-                                    const Tensor& alibi_slopes) const {
-  const AttentionResult result = multihead_attention(query, key, value, options_.heads,
-                                                     {.causal = mask.causal,
-                                                      .alignment = mask.alignment,
-                                                      .window = mask.causal ? options_.window : 0,
-                                                      .keep = mask.keep,
-                                                      .bias = mask.bias,
-                                                      .alibi_slopes = alibi_slopes,
-                                                      .relative_bias = mask.relative_bias,
-                                                      .scale = options_.scale,
-                                                      .softcap = options_.softcap,
-                                                      .dropout = context.dropout(options_.dropout),
-                                                      .query_offsets = query_offsets,
-                                                      .key_offsets = key_offsets,
-                                                      .key_heads = options_.key_heads,
-                                                      .return_weights = static_cast<bool>(context.observer)});
+AttentionOptions MultiheadAttention::description(bool self) const {
+  return {.window = self ? options_.variant.window : 0,
+          .alibi_slopes = self ? alibi_slopes_ : Tensor(),
+          .sinks = sinks_.variable,
+          .scale = options_.variant.scale,
+          .softcap = options_.variant.softcap,
+          .key_heads = options_.key_heads};
+}
+
+Variable MultiheadAttention::attend(const Heads& heads, const AttentionMask& mask, ForwardContext& context,
+                                    AttentionOptions options) const {
+  options.causal = mask.causal;
+  options.alignment = mask.alignment;
+  options.keep = mask.keep;
+  options.bias = mask.bias;
+  options.relative_bias = mask.relative_bias;
+  options.dropout = context.dropout(options_.dropout);
+  options.return_weights = static_cast<bool>(context.observer);
+  const AttentionResult result =
+      multihead_attention(heads.query, heads.key, heads.value, options_.heads, options);
   if (context.observer) context.observer(NameScope::current(), result.weights);
   return linear(result.output, out_, context.weight_layout());
 }
@@ -208,18 +243,12 @@ Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, Ke
     key = all.columns(0, key_width);
     value = all.columns(key_width, value_width);
   }
-  const AttentionResult result =
-      multihead_attention(heads.query, key, value, options_.heads,
-                          {.causal = true,
-                           .window = options_.window,
-                           .fixed_order = true,
-                           .alibi_slopes = alibi_slopes_,
-                           .relative_bias = relative_bias.defined() ? Variable(relative_bias) : Variable(),
-                           .scale = options_.scale,
-                           .softcap = options_.softcap,
-                           .query_offsets = offsets,
-                           .key_offsets = cached,
-                           .key_heads = options_.key_heads});
+  AttentionOptions options = description(true);
+  options.causal = options.fixed_order = true;
+  if (relative_bias.defined()) options.relative_bias = relative_bias;
+  options.query_offsets = offsets;
+  options.key_offsets = cached;
+  const AttentionResult result = multihead_attention(heads.query, key, value, options_.heads, options);
   cache.forget();
   return linear(result.output, out_, WeightLayout::in_place).value();
 }
@@ -230,7 +259,7 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
       x, [&] { return cache.lengths(); }, WeightLayout::in_place);
   cache.append(heads.key.value(), heads.value.value(), Offsets::uniform(x.rows(), 1));
   RowEntries rows(cache.dtype());
-  const int64_t seen = options_.window == 0 ? INT64_MAX : options_.window;
+  const int64_t seen = options_.variant.window == 0 ? INT64_MAX : options_.variant.window;
   for (int64_t row = 0; row < cache.rows(); ++row) rows.add(cache.entries(row, seen));
   if (relative_bias.defined()) {
     const int64_t longest = rows.lengths.empty() ? 1 : *std::ranges::max_element(rows.lengths);
@@ -240,15 +269,21 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
                               ", 2 n - 1] with n of at least ", longest, " positions"));
     }
   }
-  const CachedOptions more{.alibi_slopes = alibi_slopes_, .relative_bias = relative_bias};
-  const Tensor attended = cached_attention(heads.query.value(), rows, options_, more);
+  AttentionOptions options = description(true);
+  if (relative_bias.defined()) options.relative_bias = relative_bias;
+  const Tensor attended = cached_attention(heads.query.value(), rows, options_, options);
   cache.forget();
   return linear(attended, out_, WeightLayout::in_place).value();
 }
 
 MemoryKeyValues MultiheadAttention::encode_memory(const Tensor& memory, const Offsets& offsets,
                                                   DType dtype) const {
-  return {linear(memory, kv_).value(), offsets, dtype};
+  const Tensor kv = linear(memory, kv_).value();
+  if (k_norm_) {
+    Tensor keys = kv.columns(0, options_.key_heads * options_.d_k);
+    keys.copy_from(normalised(keys, options_.key_heads, k_norm_).value());
+  }
+  return {kv, offsets, dtype};
 }
 
 Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis_offsets,
@@ -269,9 +304,10 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
     for (int64_t row = hypothesis_offsets.begin(s); row < hypothesis_offsets.end(s); ++row)
       rows.add(memory.entries(s));
   }
-  const Tensor query = linear(x, q_).value();
+  const Tensor query = normalised(linear(x, q_), options_.heads, q_norm_).value();
+  const AttentionOptions options = description(false);
   if (weights == nullptr) {
-    return linear(cached_attention(query, rows, options_), out_, WeightLayout::in_place).value();
+    return linear(cached_attention(query, rows, options_, options), out_, WeightLayout::in_place).value();
   }
 
   // [heads, keys] of each row, concatenated.
@@ -283,7 +319,7 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
     addresses.push_back(all.device_data() + first);
     first += options_.heads * length;
   }
-  const Tensor output = cached_attention(query, rows, options_, {.weights = addresses});
+  const Tensor output = cached_attention(query, rows, options_, options, addresses);
   const Tensor on_host = to_host(all);
   weights->clear();
   for (const float* of_row = on_host.data(); const int32_t length : rows.lengths) {
@@ -307,6 +343,11 @@ void MultiheadAttention::visit(const ParameterVisitor& visitor) const {
   both("k_proj", k_weight_, k_bias_);
   both("v_proj", v_weight_, v_bias_);
   both("out_proj", out_weight_, out_bias_);
+  if (sinks_.defined()) visitor("sinks", sinks_);
+  if (q_norm_) {
+    visit_part(visitor, "q_norm", *q_norm_);
+    visit_part(visitor, "k_norm", *k_norm_);
+  }
 }
 
 }  // namespace qkv::nn

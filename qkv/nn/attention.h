@@ -6,6 +6,7 @@
 
 #include "qkv/nn/cache.h"
 #include "qkv/nn/forward_context.h"
+#include "qkv/nn/norm.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/nn/positions.h"
 #include "qkv/ops/attention.h"
@@ -13,26 +14,48 @@
 
 namespace qkv::nn {
 
+// The projections that have a bias.
+struct ProjectionBiases {
+  bool query = true, key = true, value = true, output = true;
+
+  static constexpr ProjectionBiases all(bool wanted) { return {wanted, wanted, wanted, wanted}; }
+  bool operator==(const ProjectionBiases&) const = default;
+};
+
+// Norms of queries and keys, before they are rotated: none, of each head's d_k features (Qwen 3, Gemma 3), or
+// of those of all heads together (OLMo 2).
+enum class QueryKeyNorm { none, head, all_heads };
+
+// What an attention computes, beside its sizes. Layers of one model may differ in it.
+struct AttentionVariant {
+  ProjectionBiases bias = {};
+  // Self-attention only: rotary positions rotate queries and keys, ALiBi biases scores. Relative biases are
+  // passed with each run, because the layers of a stack share them (RelativePositions).
+  PositionOptions positions = {};
+  std::optional<float> scale = {};  // factor of the scores; nothing: 1 / sqrt(d_k)
+  float softcap = 0;                // of the scaled scores (AttentionOptions::softcap); 0: off
+  // Self-attention only: sliding window (AttentionOptions::window); 0: off.
+  int64_t window = 0;
+  QueryKeyNorm query_key_norm = QueryKeyNorm::none;
+  bool sinks = false;  // a learned score of each head without key and value (AttentionOptions::sinks)
+
+  bool operator==(const AttentionVariant&) const = default;
+};
+
 struct MultiheadAttentionOptions {
   int64_t d_model = 0;
   int64_t heads = 1;
   int64_t key_heads = 0;  // heads of keys and values, a divisor of heads; 0: same as heads
   int64_t d_k = 0;        // per head; 0: d_model / heads
   int64_t d_v = 0;        // per head; 0: d_model / heads
-  bool bias = true;
-  // Self-attention only: rotary positions rotate queries and keys, ALiBi biases scores. Relative biases are
-  // passed with each run, because the layers of a stack share them (RelativePositions).
-  PositionOptions positions = {};
-  std::optional<float> scale = {};  // factor of the scores; nothing: 1 / sqrt(d_k)
-  float softcap = 0;                // of the scaled scores (AttentionOptions::softcap); 0: off
-  // Causal self-attention only: sliding window, the number of positions that a query attends to, its own
-  // included; 0: all (Beltagy et al. 2020, section 3.1).
-  int64_t window = 0;
-  float dropout = 0;  // of the attention weights
+  AttentionVariant variant = {};
+  NormKind norm_kind = NormKind::rms;  // of queries and keys
+  float epsilon = 1e-6f;               // of their norms
+  float dropout = 0;                   // of the attention weights
 };
 
 // Fills in sizes that follow from others. Throws UsageError if heads do not divide d_model and d_k or d_v is
-// 0, if key_heads do not divide heads, and if positions are rotary and d_k is odd.
+// 0, if key_heads do not divide heads, and for a number of rotated features that is odd or above d_k.
 MultiheadAttentionOptions completed(MultiheadAttentionOptions options);
 
 // The keys that a query may attend to (all conditions must hold), and biases of the scores.
@@ -81,17 +104,21 @@ class MultiheadAttention {
   struct Heads {
     Variable query, key, value;
   };
-  // Projections of the same rows; positions i32 [tokens], used for rotary positions.
+  // Projections of the same rows, with norms; positions i32 [tokens], used for rotary positions.
   Heads project(const Variable& x, const std::function<Tensor()>& positions, WeightLayout layout) const;
-  // alibi_slopes: self-attention only.
-  Variable attend(const Variable& query, const Variable& key, const Variable& value,
-                  const Offsets& query_offsets, const Offsets& key_offsets, const AttentionMask& mask,
-                  ForwardContext& context, const Tensor& alibi_slopes = {}) const;
+  Variable normalised(const Variable& x, int64_t heads, const std::optional<Norm>& norm) const;
+  // This attention's description, without masks and sequences; cross attention has no positions and no
+  // window.
+  AttentionOptions description(bool self) const;
+  Variable attend(const Heads& heads, const AttentionMask& mask, ForwardContext& context,
+                  AttentionOptions options) const;
 
   MultiheadAttentionOptions options_;
   Tensor alibi_slopes_;  // undefined without ALiBi
   Parameter q_weight_, k_weight_, v_weight_, out_weight_;
   Parameter q_bias_, k_bias_, v_bias_, out_bias_;
+  Parameter sinks_;
+  std::optional<Norm> q_norm_, k_norm_;
   // The weights grouped by use: projections of the same rows are one product.
   LinearWeights qkv_, q_, kv_, k_, v_, out_;
 };

@@ -100,13 +100,15 @@ void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_
   hypothesis_offsets = Offsets(std::move(offsets));
 }
 
+namespace {
+
 int64_t cache_bytes(const LayerOptions& layer, const CacheUse& use, int64_t memory_tokens, DType dtype,
                     Device device) {
   const auto width = [](const MultiheadAttentionOptions& own) {
     const MultiheadAttentionOptions filled = completed(own);
     return filled.key_heads * (filled.d_k + filled.d_v);
   };
-  const int64_t positions = cached_positions(use, layer.window, device);
+  const int64_t positions = cached_positions(use, layer.attention.window, device);
   int64_t bytes = block_bytes(positions, width(layer.self_attention()), dtype);
   if (!layer.reads_memory) return bytes;
   block_bytes(memory_tokens, width(layer.cross_attention()), dtype);  // throws where the product overflows
@@ -114,26 +116,29 @@ int64_t cache_bytes(const LayerOptions& layer, const CacheUse& use, int64_t memo
   return bytes;
 }
 
-DecoderLayer::DecoderLayer(const LayerOptions& options)
-    : window_(options.window),
-      self_attn_(options.self_attention()),
-      self_attn_residual_(options.residual()),
-      feed_forward_(options.feed_forward()),
-      feed_forward_residual_(options.residual()) {
-  if (options.reads_memory) {
-    encoder_attn_.emplace(CrossAttention{.attention = MultiheadAttention(options.cross_attention()),
-                                         .residual = Residual(options.residual())});
-  }
+}  // namespace
+
+int64_t cache_bytes(const StackOptions& stack, const CacheUse& use, int64_t memory_tokens, DType dtype,
+                    Device device) {
+  int64_t bytes = 0;
+  for (const LayerOptions& layer : stack.layers)
+    bytes += cache_bytes(layer, use, memory_tokens, dtype, device);
+  return bytes;
+}
+
+DecoderLayer::DecoderLayer(const LayerOptions& options) : sublayers_(options) {
+  if (!options.reads_memory) return;
+  if (options.order != SublayerOrder::serial)
+    throw UsageError("decoder layer: cross attention: expected serial sublayers, found parallel ones");
+  encoder_attn_.emplace(CrossAttention{.attention = MultiheadAttention(options.cross_attention()),
+                                       .residual = Residual(options.residual())});
 }
 
 template <class Self, class Cross>
 Variable DecoderLayer::run(const Variable& x, const Offsets& offsets, ForwardContext& context,
                            const Self& self, const Cross& cross) const {
-  Variable rows = self_attn_residual_(x, offsets, context, self);
-  if (encoder_attn_) rows = encoder_attn_->residual(rows, offsets, context, cross);
-  return feed_forward_residual_(rows, offsets, context, [&](const Variable& in) {
-    const NameScope scope("feed_forward");
-    return feed_forward_(in, context);
+  return sublayers_(x, offsets, context, self, [&](const Variable& rows) {
+    return encoder_attn_ ? encoder_attn_->residual(rows, offsets, context, cross) : rows;
   });
 }
 
@@ -143,7 +148,7 @@ Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, con
       x, offsets, context,
       [&](const Variable& rows) {
         const NameScope scope("self_attn");
-        return self_attn_.self(rows, offsets, options.masks.self, context);
+        return sublayers_.self_attn().self(rows, offsets, options.masks.self, context);
       },
       [&](const Variable& rows) {
         const NameScope scope("encoder_attn");
@@ -153,8 +158,9 @@ Variable DecoderLayer::operator()(const Variable& x, const Offsets& offsets, con
 }
 
 DecoderLayerState DecoderLayer::start(const Memory& memory, DType dtype) const {
+  const int64_t window = sublayers_.self_attn().options().variant.window;
   DecoderLayerState state{.self =
-                              KeyValueCache(memory.offsets.sequences(), {.dtype = dtype, .window = window_})};
+                              KeyValueCache(memory.offsets.sequences(), {.dtype = dtype, .window = window})};
   if (encoder_attn_)
     state.memory = encoder_attn_->attention.encode_memory(memory.values.value(), memory.offsets, dtype);
   return state;
@@ -165,7 +171,7 @@ Tensor DecoderLayer::read(const Tensor& x, const Offsets& offsets, DecoderLayerS
   if (encoder_attn_) throw UsageError("decoder: read: expected a decoder that reads no memory, found one");
   ForwardContext context;  // inference, no observer
   const auto self = [&](const Variable& rows) -> Variable {
-    return self_attn_.self_read(rows.value(), offsets, layer_state.self, relative_bias);
+    return sublayers_.self_attn().self_read(rows.value(), offsets, layer_state.self, relative_bias);
   };
   const auto no_cross = [](const Variable& rows) { return rows; };
   return run(x, offsets, context, self, no_cross).value();
@@ -177,7 +183,7 @@ Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const
   return run(
              x, hypothesis_offsets, context,
              [&](const Variable& rows) -> Variable {
-               return self_attn_.self_step(rows.value(), layer_state.self, options.relative_bias);
+               return sublayers_.self_attn().self_step(rows.value(), layer_state.self, options.relative_bias);
              },
              [&](const Variable& rows) -> Variable {
                return encoder_attn_->attention.cross_step(rows.value(), hypothesis_offsets,
@@ -187,22 +193,18 @@ Tensor DecoderLayer::step(const Tensor& x, DecoderLayerState& layer_state, const
 }
 
 void DecoderLayer::visit(const ParameterVisitor& visitor) const {
-  visit_part(visitor, "self_attn", self_attn_);
-  visit_part(visitor, "self_attn_layer_norm", self_attn_residual_.norm());
-  if (encoder_attn_) {
+  sublayers_.visit(visitor, [&] {
+    if (!encoder_attn_) return;
     visit_part(visitor, "encoder_attn", encoder_attn_->attention);
-    visit_part(visitor, "encoder_attn_layer_norm", encoder_attn_->residual.norm());
-  }
-  feed_forward_.visit(visitor);
-  visit_part(visitor, "final_layer_norm", feed_forward_residual_.norm());
+    encoder_attn_->residual.visit(visitor, "encoder_attn");
+  });
 }
 
 Decoder::Decoder(const StackOptions& options)
-    : relative_positions_(relative_positions(options.layer, Direction::backwards)) {
-  if (options.layers < 1)
-    throw UsageError(concat("decoder: layers: expected at least 1, found ", options.layers));
-  for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer_at(i));
-  if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
+    : relative_positions_(relative_positions(options, Direction::backwards)) {
+  if (options.layers.empty()) throw UsageError("decoder: layers: expected at least 1, found 0");
+  for (int64_t i = 0; i < options.size(); ++i) layers_.emplace_back(options.layer_at(i));
+  if (options.final_norm) layer_norm_.emplace(options.first().norm_options());
 }
 
 Variable Decoder::relative_bias(int64_t n) const {

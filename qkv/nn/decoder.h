@@ -60,9 +60,9 @@ struct DecoderMasks {
   AttentionMask memory = {};
 };
 
-// Upper bound of a layer's bytes of keys and values for a sequence that uses self-attention's cache so and
-// has this number of memory tokens.
-int64_t cache_bytes(const LayerOptions& layer, const CacheUse& use, int64_t memory_tokens, DType dtype,
+// Upper bound of the bytes of keys and values for a sequence that uses self-attention's cache so and has this
+// number of memory tokens.
+int64_t cache_bytes(const StackOptions& stack, const CacheUse& use, int64_t memory_tokens, DType dtype,
                     Device device = Device::cpu);
 
 // Optional arguments of a layer's run.
@@ -102,12 +102,8 @@ class DecoderLayer {
   Variable run(const Variable& x, const Offsets& offsets, ForwardContext& context, const Self& self,
                const Cross& cross) const;
 
-  int64_t window_;
-  MultiheadAttention self_attn_;
-  Residual self_attn_residual_;
+  Sublayers sublayers_;
   std::optional<CrossAttention> encoder_attn_;
-  FeedForward feed_forward_;
-  Residual feed_forward_residual_;
 };
 
 class Decoder {

@@ -1,46 +1,54 @@
 #include "qkv/nn/encoder.h"
 
-#include "qkv/base/scope.h"
+#include <algorithm>
+#include <functional>
+#include <tuple>
+
+#include "qkv/base/error.h"
 #include "qkv/nn/recompute.h"
 
 namespace qkv::nn {
 
-EncoderLayer::EncoderLayer(const LayerOptions& options)
-    : self_attn_(options.self_attention()),
+Sublayers::Sublayers(const LayerOptions& options)
+    : order_(options.order),
+      self_attn_(options.self_attention()),
       self_attn_residual_(options.residual()),
-      feed_forward_(options.feed_forward()),
-      feed_forward_residual_(options.residual()) {}
+      feed_forward_(options.feed_forward()) {
+  if (order_ != SublayerOrder::parallel_one_norm) feed_forward_residual_.emplace(options.residual());
+  if (order_ != SublayerOrder::serial && options.norm != NormPlacement::pre)
+    throw UsageError("layer: parallel sublayers: expected norms before the sublayers only, found others");
+}
 
 Variable EncoderLayer::operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
                                   ForwardContext& context) const {
-  const Variable attended = self_attn_residual_(x, offsets, context, [&](const Variable& rows) {
+  const auto self = [&](const Variable& rows) {
     const NameScope scope("self_attn");
-    return self_attn_.self(rows, offsets, mask, context);
-  });
-  return feed_forward_residual_(attended, offsets, context, [&](const Variable& rows) {
-    const NameScope scope("feed_forward");
-    return feed_forward_(rows, context);
-  });
+    return sublayers_.self_attn().self(rows, offsets, mask, context);
+  };
+  return sublayers_(x, offsets, context, self, std::identity());
 }
 
 void EncoderLayer::visit(const ParameterVisitor& visitor) const {
-  visit_part(visitor, "self_attn", self_attn_);
-  visit_part(visitor, "self_attn_layer_norm", self_attn_residual_.norm());
-  feed_forward_.visit(visitor);
-  visit_part(visitor, "final_layer_norm", feed_forward_residual_.norm());
+  sublayers_.visit(visitor, [] {});
 }
 
-std::optional<RelativePositions> relative_positions(const LayerOptions& layer, Direction direction) {
-  if (layer.positions.kind != PositionKind::relative) return std::nullopt;
-  return RelativePositions(layer.positions, layer.heads, direction);
+std::optional<RelativePositions> relative_positions(const StackOptions& stack, Direction direction) {
+  const auto& [positions, heads] = std::tie(stack.first().attention.positions, stack.first().heads);
+  const auto is_relative = [](const LayerOptions& layer) {
+    return layer.attention.positions.kind == PositionKind::relative;
+  };
+  if (std::ranges::none_of(stack.layers, is_relative)) return std::nullopt;
+  for (const LayerOptions& layer : stack.layers) {
+    if (layer.attention.positions != positions || layer.heads != heads)
+      throw UsageError("relative positions: expected the same in all layers, as they share the table");
+  }
+  return RelativePositions(positions, heads, direction);
 }
 
 Encoder::Encoder(const StackOptions& options)
-    : relative_positions_(relative_positions(options.layer, Direction::both)) {
-  if (options.layers < 0)
-    throw UsageError(concat("encoder: layers: expected 0 or more, found ", options.layers));
-  for (int64_t i = 0; i < options.layers; ++i) layers_.emplace_back(options.layer_at(i));
-  if (options.final_norm) layer_norm_.emplace(options.layer.norm_options());
+    : relative_positions_(relative_positions(options, Direction::both)) {
+  for (int64_t i = 0; i < options.size(); ++i) layers_.emplace_back(options.layer_at(i));
+  if (options.final_norm) layer_norm_.emplace(options.first().norm_options());
 }
 
 Variable Encoder::operator()(const Variable& x, const Offsets& offsets, ForwardContext& context,

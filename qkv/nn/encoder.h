@@ -1,52 +1,64 @@
 #pragma once
 // The encoder (Vaswani et al. 2017, section 3.1).
 
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "qkv/nn/attention.h"
-#include "qkv/nn/feed_forward.h"
-#include "qkv/nn/norm.h"
+#include "qkv/base/scope.h"
+#include "qkv/nn/layer_options.h"
 #include "qkv/nn/relative_positions.h"
 
 namespace qkv::nn {
 
-// The options of a layer, identical for all layers of a stack but for drop_path.
-struct LayerOptions {
-  int64_t d_model = 0, heads = 1;
-  int64_t key_heads = 0;  // heads of keys and values, a divisor of heads; 0: same as heads
-  int64_t d_k = 0, d_v = 0, d_ff = 0;
-  Activation activation = Activation::relu;
-  bool gated = false;  // gated feed-forward
-  NormPlacement norm = NormPlacement::post;
-  NormKind norm_kind = NormKind::layer;
-  float epsilon = 1e-5f;
-  bool attention_bias = true, feed_forward_bias = true;
-  PositionOptions positions = {};             // positions that act in self-attention
-  std::optional<float> attention_scale = {};  // factor of the scores; nothing: 1 / sqrt(d_k)
-  float attention_softcap = 0;                // of the scaled scores; 0: off
-  // Causal self-attention only: sliding window, the number of positions that a query attends to, its own
-  // included; 0: all.
-  int64_t window = 0;
-  bool reads_memory = true;      // decoder layers only: has cross attention
-  float dropout = 0;             // after each sublayer
-  float attention_dropout = 0;   // of attention weights
-  float activation_dropout = 0;  // inside the feed-forward
-  // Probability that a sequence skips a sublayer in training (Residual). Stacks set it by depth: see
-  // StackOptions.
-  float drop_path = 0;
+// Self-attention, feed-forward, and the residual connections around them: the layers of encoders and, with
+// cross attention between the two, of decoders.
+class Sublayers {
+ public:
+  // Throws UsageError for parallel sublayers in layers that are not pre-norm.
+  explicit Sublayers(const LayerOptions& options);
 
-  // The options of each part of a layer.
-  MultiheadAttentionOptions self_attention() const;
-  MultiheadAttentionOptions cross_attention() const;
-  FeedForwardOptions feed_forward() const;
-  NormOptions norm_options() const;
-  Residual::Options residual() const;
+  // x [tokens, d_model] -> [tokens, d_model]. self(rows) computes self-attention; between(rows) is run after
+  // it, in serial layers only.
+  template <class Self, class Between>
+  Variable operator()(const Variable& x, const Offsets& offsets, ForwardContext& context, const Self& self,
+                      const Between& between) const {
+    const auto feed_forward = [&](const Variable& rows) {
+      const NameScope scope("feed_forward");
+      return (*feed_forward_)(rows, context);
+    };
+    if (order_ == SublayerOrder::serial) {
+      const Variable rows = between(self_attn_residual_(x, offsets, context, self));
+      return (*feed_forward_residual_)(rows, offsets, context, feed_forward);
+    }
+    const Residual& second = feed_forward_residual_ ? *feed_forward_residual_ : self_attn_residual_;
+    const Variable in = self_attn_residual_.input(x);
+    const Variable fed = feed_forward(feed_forward_residual_ ? second.input(x) : in);
+    return second.add(self_attn_residual_.add(x, self(in), offsets, context), fed, offsets, context);
+  }
+
+  const MultiheadAttention& self_attn() const { return self_attn_; }
+  // between(): visits the parameters that belong between those of self-attention and of the feed-forward.
+  template <class Between>
+  void visit(const ParameterVisitor& visitor, const Between& between) const {
+    visit_part(visitor, "self_attn", self_attn_);
+    self_attn_residual_.visit(visitor, "self_attn");
+    between();
+    feed_forward_->visit(visitor);
+    if (feed_forward_residual_) feed_forward_residual_->visit(visitor, "final");
+  }
+
+ private:
+  SublayerOrder order_;
+  MultiheadAttention self_attn_;
+  Residual self_attn_residual_;
+  std::shared_ptr<const FeedForward> feed_forward_;
+  std::optional<Residual> feed_forward_residual_;  // nothing: one norm for both sublayers
 };
 
 class EncoderLayer {
  public:
-  explicit EncoderLayer(const LayerOptions& options);
+  explicit EncoderLayer(const LayerOptions& options) : sublayers_(options) {}
 
   // x [tokens, d_model] -> [tokens, d_model].
   Variable operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
@@ -54,26 +66,12 @@ class EncoderLayer {
   void visit(const ParameterVisitor& visitor) const;
 
  private:
-  MultiheadAttention self_attn_;
-  Residual self_attn_residual_;
-  FeedForward feed_forward_;
-  Residual feed_forward_residual_;
+  Sublayers sublayers_;
 };
 
-struct StackOptions {
-  int64_t layers = 6;
-  LayerOptions layer = {};
-  bool final_norm = false;  // norm after the last layer, required by pre-norm stacks
-  // Stochastic depth (Huang et al. 2016): layer l of L, from 1, has layer.drop_path = l / L * drop_path.
-  float drop_path = 0;
-
-  // The options of a layer, counted from 0. Throws UsageError for a rate outside [0, 1), and if
-  // layer.drop_path is not 0.
-  LayerOptions layer_at(int64_t index) const;
-};
-
-// The relative positions of a stack's self-attention, if it uses them.
-std::optional<RelativePositions> relative_positions(const LayerOptions& layer, Direction direction);
+// The relative positions of a stack's self-attention, if its layers use them. Throws UsageError if some do
+// and others do not, or differ in them or in heads.
+std::optional<RelativePositions> relative_positions(const StackOptions& stack, Direction direction);
 
 class Encoder {
  public:

@@ -4,7 +4,7 @@
 
 namespace qkv::nn {
 
-FeedForward::FeedForward(const FeedForwardOptions& options)
+DenseFeedForward::DenseFeedForward(const DenseFeedForwardOptions& options)
     : fc1_({.inputs = options.d_model, .outputs = options.d_ff, .bias = options.bias}),
       fc2_({.inputs = options.d_ff, .outputs = options.d_model, .bias = options.bias}),
       activation_(options.activation),
@@ -15,7 +15,7 @@ FeedForward::FeedForward(const FeedForwardOptions& options)
                 std::vector{gate_->bias().variable, fc1_.bias().variable});
 }
 
-Variable FeedForward::operator()(const Variable& x, ForwardContext& context) const {
+Variable DenseFeedForward::operator()(const Variable& x, ForwardContext& context) const {
   const Dropout dropout = context.dropout(dropout_);
   if (gate_) {
     const Variable inner = linear(x, *both_, context.weight_layout());
@@ -33,7 +33,7 @@ Variable FeedForward::operator()(const Variable& x, ForwardContext& context) con
                  {inner}, context);
 }
 
-void FeedForward::visit(const ParameterVisitor& visitor) const {
+void DenseFeedForward::visit(const ParameterVisitor& visitor) const {
   visit_part(visitor, "fc1", fc1_);
   visit_part(visitor, "fc2", fc2_);
   if (gate_) visit_part(visitor, "gate", *gate_);

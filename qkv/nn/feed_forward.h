@@ -8,7 +8,16 @@
 
 namespace qkv::nn {
 
-struct FeedForwardOptions {
+// The position-wise sublayer of a layer: x [tokens, d_model] -> [tokens, d_model].
+class FeedForward {
+ public:
+  virtual ~FeedForward() = default;
+  virtual Variable operator()(const Variable& x, ForwardContext& context) const = 0;
+  // Parameters are named within the enclosing block.
+  virtual void visit(const ParameterVisitor& visitor) const = 0;
+};
+
+struct DenseFeedForwardOptions {
   int64_t d_model = 0, d_ff = 0;
   Activation activation = Activation::relu;
   bool gated = false;
@@ -18,12 +27,12 @@ struct FeedForwardOptions {
 
 // FFN(x) = dropout(activation(x W_1 + b_1)) W_2 + b_2 (Vaswani et al. 2017, equation 2), or gated:
 // FFN(x) = dropout(activation(x W_g + b_g) * (x W_1 + b_1)) W_2 + b_2 (Shazeer 2020; SwiGLU with silu).
-class FeedForward {
+class DenseFeedForward final : public FeedForward {
  public:
-  explicit FeedForward(const FeedForwardOptions& options);
-  Variable operator()(const Variable& x, ForwardContext& context) const;
-  // "fc1", "fc2" and, if gated, "gate", within the name of the enclosing block.
-  void visit(const ParameterVisitor& visitor) const;
+  explicit DenseFeedForward(const DenseFeedForwardOptions& options);
+  Variable operator()(const Variable& x, ForwardContext& context) const override;
+  // "fc1", "fc2" and, if gated, "gate".
+  void visit(const ParameterVisitor& visitor) const override;
 
  private:
   Linear fc1_, fc2_;

@@ -1,6 +1,7 @@
 #include "qkv/nn/norm.h"
 
 #include "qkv/ops/general/drop_path.h"
+#include "qkv/ops/general/scale.h"
 
 namespace qkv::nn {
 
@@ -24,12 +25,36 @@ Variable Norm::add_norm(const Variable& x, const Variable& sublayer, const Dropo
                              Reuse::in_place);
 }
 
-Variable Residual::maybe_dropped(const Variable& sublayer, const Offsets& offsets,
-                                 ForwardContext& context) const {
+Residual::Residual(const Options& options)
+    : placement_(options.placement),
+      scale_(options.scale),
+      dropout_(options.dropout),
+      drop_path_(options.drop_path) {
+  if (placement_ != NormPlacement::output) norm_.emplace(options.norm);
+  if (placement_ == NormPlacement::output || placement_ == NormPlacement::both)
+    output_norm_.emplace(options.norm);
+}
+
+Variable Residual::input(const Variable& x) const {
+  return placement_ == NormPlacement::pre || placement_ == NormPlacement::both ? (*norm_)(x) : x;
+}
+
+Variable Residual::add(const Variable& x, const Variable& sublayer, const Offsets& offsets,
+                       ForwardContext& context) const {
+  Variable added = output_norm_ ? (*output_norm_)(sublayer) : sublayer;
+  if (scale_ != 1) added = scaled(added, scale_);
   // Without stochastic depth there is no site, so that the sites of dropout keep their indices.
-  if (drop_path_ == 0) return sublayer;
-  const Dropout drawn = context.drop_path(drop_path_);
-  return drawn.active() ? drop_path(sublayer, offsets, drawn) : sublayer;
+  if (drop_path_ != 0) {
+    const Dropout drawn = context.drop_path(drop_path_);
+    if (drawn.active()) added = drop_path(added, offsets, drawn);
+  }
+  const Dropout dropout = context.dropout(dropout_);
+  return placement_ == NormPlacement::post ? norm_->add_norm(x, added, dropout) : residual(x, added, dropout);
+}
+
+void Residual::visit(const ParameterVisitor& visitor, const std::string& name) const {
+  if (norm_) visit_part(visitor, name + "_layer_norm", *norm_);
+  if (output_norm_) visit_part(visitor, name + "_output_norm", *output_norm_);
 }
 
 void Norm::visit(const ParameterVisitor& visitor) const {

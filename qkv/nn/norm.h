@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "qkv/kernels/norm_kind.h"
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
@@ -31,48 +34,45 @@ class Norm {
   float epsilon_;
 };
 
-// Position of the norm: after the residual addition (Vaswani et al. 2017) or before the sublayer (Xiong et
-// al. 2020).
-enum class NormPlacement { post, pre };
+// Where a residual block has norms: after the sum (Vaswani et al. 2017), before the sublayer (Xiong et al.
+// 2020), after the sublayer and before the sum (OLMo 2), or before and after the sublayer (Gemma 2).
+enum class NormPlacement { post, pre, output, both };
 
-// Residual connection and norm around a sublayer f:
-//   post: norm(x + dropout(f(x)))        pre: x + dropout(f(norm(x)))
-// In training, f's result for a sequence is dropped as a whole with the probability `drop_path`, or else
-// multiplied by 1 / (1 - drop_path): stochastic depth (Huang et al. 2016), per sequence.
+// The residual connection and the norms around a sublayer f:
+//   post: norm(x + dropout(f(x)))               pre: x + dropout(f(norm(x)))
+//   output: x + dropout(output_norm(f(x)))      both: x + dropout(output_norm(f(norm(x))))
+// f's result is multiplied by `scale` before it is added. In training, f's result for a sequence is dropped
+// as a whole with the probability `drop_path`, or else multiplied by 1 / (1 - drop_path): stochastic depth
+// (Huang et al. 2016), per sequence.
 class Residual {
  public:
   struct Options {
     NormOptions norm = {};
     NormPlacement placement = NormPlacement::post;
+    float scale = 1;
     float dropout = 0;
     float drop_path = 0;
   };
-  explicit Residual(const Options& options)
-      : norm_(options.norm),
-        placement_(options.placement),
-        dropout_(options.dropout),
-        drop_path_(options.drop_path) {}
+  explicit Residual(const Options& options);
 
   // x [tokens, features]; `offsets`: its sequences, unused outside training.
   template <class Function>
   Variable operator()(const Variable& x, const Offsets& offsets, ForwardContext& context,
                       const Function& f) const {
-    if (placement_ == NormPlacement::post) {
-      const Variable sublayer = maybe_dropped(f(x), offsets, context);
-      return norm_.add_norm(x, sublayer, context.dropout(dropout_));
-    }
-    const Variable sublayer = maybe_dropped(f(norm_(x)), offsets, context);
-    return residual(x, sublayer, context.dropout(dropout_));
+    return add(x, f(input(x)), offsets, context);
   }
+  // The two halves: f's argument, and the block's result.
+  Variable input(const Variable& x) const;
+  Variable add(const Variable& x, const Variable& sublayer, const Offsets& offsets,
+               ForwardContext& context) const;
 
-  const Norm& norm() const { return norm_; }
+  // name + "_layer_norm" and name + "_output_norm", those that the placement has.
+  void visit(const ParameterVisitor& visitor, const std::string& name) const;
 
  private:
-  Variable maybe_dropped(const Variable& sublayer, const Offsets& offsets, ForwardContext& context) const;
-
-  Norm norm_;
+  std::optional<Norm> norm_, output_norm_;
   NormPlacement placement_;
-  float dropout_, drop_path_;
+  float scale_, dropout_, drop_path_;
 };
 
 }  // namespace qkv::nn

@@ -54,9 +54,12 @@ struct PositionOptions {
   int64_t pad_id = -1;
   double rotary_base = 10000;  // angle i of position p is p / base^(2 i / d), d being the head width
   RotaryScaling rotary_scaling = {};
+  int64_t rotary_features = 0;  // features of a head that are rotated, its first; even; 0: all
   // Relative positions: half of the buckets (of each side, if keys lie on both sides of a query) hold one
   // distance each; the others widen up to max_distance, beyond which all distances share the last.
   int64_t buckets = 32, max_distance = 128;
+
+  bool operator==(const PositionOptions&) const = default;
 };
 
 // PE(pos, 2i) = sin(pos / 10000^(2i / d)), PE(pos, 2i + 1) = cos(same) (Vaswani et al. 2017, section 3.5) for

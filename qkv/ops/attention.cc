@@ -49,6 +49,24 @@ int64_t width(const char* what, const Variable& x, int64_t heads) {
   return x.value().cols() / heads;
 }
 
+void require_of_heads(const char* what, const Tensor& values, int64_t heads) {
+  if (!values.defined()) return;
+  require_f32(kName, values);
+  if (values.shape() != Shape{heads})
+    throw ShapeError(concat(kName, ": ", what, " ", values.shape(), " is not [", heads, "]"));
+}
+
+void require_relative_bias(const Variable& bias, int64_t heads, int64_t longest) {
+  if (!bias.defined()) return;
+  const Tensor& values = bias.value();
+  require_f32(kName, values);
+  if (values.rank() != 2 || !values.contiguous() || values.dim(0) != heads || values.dim(1) % 2 == 0 ||
+      values.dim(1) < 2 * longest - 1) {
+    throw ShapeError(concat(kName, ": relative_bias ", values.shape(), " is not [", heads,
+                            ", 2 n - 1] with n of at least ", longest, " positions"));
+  }
+}
+
 // Whether the inputs are bf16; they must have one dtype.
 bool in_bf16(const Variable& query, const Variable& key, const Variable& value) {
   for (const Variable* x : {&query, &key, &value}) {
@@ -110,7 +128,27 @@ CapturedWeights captured(const AttentionOptions& options, int64_t heads, const O
   return capture;
 }
 
+Tensor value_of(const Variable& x) { return x.defined() ? x.value() : Tensor(); }
+
 }  // namespace
+
+kernels::AttentionRule attention_rule(const AttentionOptions& options, int64_t heads, int64_t d_k,
+                                      Device device) {
+  return {.heads = heads,
+          .key_heads = options.key_heads == 0 ? heads : options.key_heads,
+          .scale = options.scale.value_or(1.0f / std::sqrt(static_cast<float>(d_k))),
+          .softcap = options.softcap,
+          .causal = options.causal,
+          .alignment = options.alignment,
+          .window = options.window,
+          .fixed_order = options.fixed_order,
+          .keep = from_host(options.keep, device),
+          .bias = value_of(options.bias),
+          .alibi_slopes = from_host(options.alibi_slopes, device),
+          .relative_bias = value_of(options.relative_bias),
+          .sinks = value_of(options.sinks),
+          .dropout = options.dropout};
+}
 
 AttentionResult multihead_attention(const Variable& query, const Variable& key, const Variable& value,
                                     int64_t heads, const AttentionOptions& options) {
@@ -134,56 +172,33 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
     throw UsageError(
         concat(kName, ": softcap: expected 0 (none) or a positive number, found ", options.softcap));
   }
-  const Tensor& slopes = options.alibi_slopes;
-  if (slopes.defined()) require_f32(kName, slopes);
-  if (slopes.defined() && slopes.shape() != Shape{heads}) {
-    throw ShapeError(concat(kName, ": alibi_slopes ", slopes.shape(), " is not [", heads, "]"));
-  }
+  require_of_heads("alibi_slopes", options.alibi_slopes, heads);
+  if (options.sinks.defined()) require_of_heads("sinks", options.sinks.value(), heads);
   const Offsets query_offsets = offsets_of("query", options.query_offsets, query.value());
   const Offsets key_offsets = offsets_of("key", options.key_offsets, key.value());
   if (query_offsets.sequences() != key_offsets.sequences()) {
     throw ShapeError(concat(kName, ": ", query_offsets.sequences(), " sequences of queries, ",
                             key_offsets.sequences(), " of keys"));
   }
-  if (options.window < 0 || (options.window > 0 && !options.causal)) {
-    throw UsageError(concat(kName, ": window: expected 0, or a number of keys with causal attention, found ",
-                            options.window, options.causal ? "" : " without"));
-  }
-  const Tensor relative = options.relative_bias.defined() ? options.relative_bias.value() : Tensor();
-  if (relative.defined()) require_f32(kName, relative);
+  if (options.window < 0)
+    throw UsageError(concat(kName, ": window: expected 0 (off) or more, found ", options.window));
   const int64_t longest = std::max(query_offsets.max_length(), key_offsets.max_length());
-  if (relative.defined() && (relative.rank() != 2 || !relative.contiguous() || relative.dim(0) != heads ||
-                             relative.dim(1) % 2 == 0 || relative.dim(1) < 2 * longest - 1)) {
-    throw ShapeError(concat(kName, ": relative_bias ", relative.shape(), " is not [", heads,
-                            ", 2 n - 1] with n of at least ", longest, " positions"));
-  }
+  require_relative_bias(options.relative_bias, heads, longest);
   require_dropout(kName, options.dropout);
-  const Tensor bias = options.bias.defined() ? options.bias.value() : Tensor();
   require_broadcast("keep", options.keep, DType::u8, query_offsets, key_offsets, heads);
-  require_broadcast("bias", bias, DType::f32, query_offsets, key_offsets, heads);
+  if (options.bias.defined())
+    require_broadcast("bias", options.bias.value(), DType::f32, query_offsets, key_offsets, heads);
   const Device device = query.value().device();
-  const kernels::AttentionTensors arguments{
-      .query = query.value(),
-      .key = key.value(),
-      .value = value.value(),
-      .query_offsets = query_offsets,
-      .key_offsets = key_offsets,
-      .heads = heads,
-      .key_heads = key_heads,
-      .scale = options.scale.value_or(1.0f / std::sqrt(static_cast<float>(d_k))),
-      .softcap = options.softcap,
-      .causal = options.causal,
-      .alignment = options.alignment,
-      .window = std::min(options.window, std::max<int64_t>(longest, 1)),
-      .fixed_order = options.fixed_order,
-      .keep = from_host(options.keep, device),
-      .bias = bias,
-      .alibi_slopes = from_host(slopes, device),
-      .relative_bias = relative,
-      .dropout = options.dropout};
+  kernels::AttentionTensors arguments{.query = query.value(),
+                                      .key = key.value(),
+                                      .value = value.value(),
+                                      .query_offsets = query_offsets,
+                                      .key_offsets = key_offsets,
+                                      .rule = attention_rule(options, heads, d_k, device)};
+  arguments.rule.window = std::min(options.window, std::max<int64_t>(longest, 1));
 
   const int64_t tokens = query.value().rows();
-  const bool records = Tape::records({query, key, value, options.bias, options.relative_bias});
+  const bool records = Tape::records({query, key, value, options.bias, options.relative_bias, options.sinks});
   Tensor output = Tensor::empty({tokens, heads * d_v}, DType::f32, device);
   Tensor log_sum_exp = records ? Tensor::empty({heads, tokens}, DType::f32, device) : Tensor();
   AttentionResult result;
@@ -199,22 +214,24 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
     result.output = output;
     return result;
   }
-  result.output = Tape::record(
-      kName, output, {query, key, value, options.bias, options.relative_bias},
-      [=, bias_variable = options.bias, relative_variable = options.relative_bias](const Tensor& dy) {
-        const auto added_to = [](const Variable& x) {
-          if (!x.requires_grad()) return Tensor();
-          GradientSlot gradient = x.gradient_slot();
-          if (gradient.accumulate == Accumulate::no) gradient.tensor.fill_zero();
-          return gradient.tensor;
-        };
-        kernels::attention_backward(arguments, output, log_sum_exp, dy,
-                                    {.query = gradient_slot_of(query),
-                                     .key = gradient_slot_of(key),
-                                     .value = gradient_slot_of(value),
-                                     .bias = added_to(bias_variable),
-                                     .relative_bias = added_to(relative_variable)});
-      });
+  result.output =
+      Tape::record(kName, output, {query, key, value, options.bias, options.relative_bias, options.sinks},
+                   [=, bias = options.bias, relative_bias = options.relative_bias,
+                    sinks = options.sinks](const Tensor& dy) {
+                     const auto added_to = [](const Variable& x) {
+                       if (!x.requires_grad()) return Tensor();
+                       GradientSlot gradient = x.gradient_slot();
+                       if (gradient.accumulate == Accumulate::no) gradient.tensor.fill_zero();
+                       return gradient.tensor;
+                     };
+                     kernels::attention_backward(arguments, output, log_sum_exp, dy,
+                                                 {.query = gradient_slot_of(query),
+                                                  .key = gradient_slot_of(key),
+                                                  .value = gradient_slot_of(value),
+                                                  .bias = added_to(bias),
+                                                  .relative_bias = added_to(relative_bias),
+                                                  .sinks = added_to(sinks)});
+                   });
   return result;
 }
 

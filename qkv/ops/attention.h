@@ -4,8 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "qkv/kernels/alignment.h"
-#include "qkv/kernels/dropout.h"
+#include "qkv/kernels/attention.h"
 #include "qkv/ops/tape.h"
 #include "qkv/tensor/ragged.h"
 
@@ -19,8 +18,8 @@ struct AttentionOptions {
   // The causal mask: query i attends to key j if j <= i + keys - queries (last_key), or if j <= i
   // (first_key). Also defines distances for ALiBi and the relative bias.
   Alignment alignment = Alignment::last_key;
-  // Sliding window of causal attention: a query attends to the last `window` of the keys that causality
-  // allows, its own included (Beltagy et al. 2020, section 3.1). 0: off.
+  // Sliding window (Beltagy et al. 2020, section 3.1): a query attends to keys less than `window` positions
+  // away, on both sides or, with causal attention, before it. 0: off.
   int64_t window = 0;
   // Sums over few queries of a sequence have another order than over many. If set, the order for many is
   // always used, so that a row's bits do not depend on the number of queries in the call.
@@ -36,6 +35,9 @@ struct AttentionOptions {
   // query (before it: j < 0) (Raffel et al. 2020, section 2.1). n must be at least the length of the longest
   // sequence.
   Variable relative_bias = {};
+  // f32 [heads]: attention sinks, a learned score of each head that takes part in every row's softmax and
+  // that no key and value belong to. A row's weights then sum to less than 1 (Xiao et al. 2024; gpt-oss).
+  Variable sinks = {};
   // Default: 1 / sqrt(d_k).
   std::optional<float> scale = {};
   // 0: off. Otherwise a scaled score s becomes softcap * tanh(s / softcap), before
@@ -65,6 +67,10 @@ struct AttentionResult {
   // earlier key), and their keys, as indices within the sequence. Missing entries are 0 and -1.
   Tensor top_weights, top_keys;
 };
+
+// The description of an attention for the kernels: the options' tensors on a device, without the sequences.
+kernels::AttentionRule attention_rule(const AttentionOptions& options, int64_t heads, int64_t d_k,
+                                      Device device);
 
 // softmax(Q K^T / sqrt(d_k)) V for each head.
 // Dense: Q [batch, queries, heads, d_k], K [batch, keys, heads, d_k], V [batch, keys, heads, d_v] -> [batch,

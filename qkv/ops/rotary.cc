@@ -13,14 +13,15 @@ Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, cons
   require_f32("rotary", table.sines);
   if (table.cosines.rank() != 2 || table.cosines.shape() != table.sines.shape() ||
       !table.cosines.contiguous() || !table.sines.contiguous()) {
-    throw ShapeError(concat("rotary: expected contiguous cosines and sines [positions, d / 2], found ",
+    throw ShapeError(concat("rotary: expected contiguous cosines and sines [positions, r / 2], found ",
                             table.cosines.shape(), " and ", table.sines.shape()));
   }
   require_ids("rotary", "positions", positions);
-  const int64_t rows = x.value().rows(), cols = x.value().cols(), d = 2 * table.cosines.cols();
-  if (heads < 1 || d == 0 || cols % d != 0 || cols / d != heads || positions.numel() != rows) {
+  const int64_t rows = x.value().rows(), cols = x.value().cols(), rotated = 2 * table.cosines.cols();
+  if (heads < 1 || rotated == 0 || cols % heads != 0 || cols / heads < rotated || positions.numel() != rows) {
     throw ShapeError(concat("rotary: x ", x.shape(), " with ", positions.numel(),
-                            " positions is not [tokens, ", heads, " heads * ", d, "]"));
+                            " positions is not [tokens, ", heads, " heads * d] with d of at least ",
+                            rotated));
   }
   const Tensor host_positions = to_host(positions);
   for (const int32_t position : host_positions.values<int32_t>()) {

@@ -19,7 +19,7 @@ ImageClassifier::ImageClassifier(const std::filesystem::path& folder, const Imag
 
 Classified ImageClassifier::finish(const ImageRequest& /*request*/, const Tensor& hidden) const {
   const models::ImageEncoderConfig& config = model().config();
-  require_hidden(hidden, std::nullopt, config.encoder.layer.d_model);
+  require_hidden(hidden, std::nullopt, config.encoder.d_model());
   const Variable logits = model().classifier_logits(hidden, Offsets::uniform(1, hidden.rows()));
   return {.labels = ranked(probabilities(logits, config.problem).values(), config.labels), .error = {}};
 }

@@ -47,7 +47,7 @@ void require_pooler(const EmbedOptions& options, bool model_has_pooler);
 // hidden states that are not finite.
 template <class Model>
 std::vector<float> embedded(const Tensor& hidden, const EmbedOptions& options, const Model& model) {
-  require_hidden(hidden, std::nullopt, model.config().encoder.layer.d_model);
+  require_hidden(hidden, std::nullopt, model.config().encoder.d_model());
   require_finite(hidden);
   std::vector<float> vector;
   switch (options.pooling) {

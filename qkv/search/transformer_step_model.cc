@@ -45,10 +45,8 @@ void TransformerStepModel::check(Ids source) const {
 }
 
 int64_t TransformerStepModel::cache_bytes(const CacheNeed& need) const {
-  const models::TransformerConfig& config = model_->config();
-  const nn::StackOptions stack = config.decoder_stack();
-  return stack.layers * nn::cache_bytes(stack.layer, {.rows = need.rows, .steps = need.tokens},
-                                        need.source_tokens, options_.cache_dtype);
+  return nn::cache_bytes(model_->config().decoder_stack(), {.rows = need.rows, .steps = need.tokens},
+                         need.source_tokens, options_.cache_dtype);
 }
 
 void TransformerStepModel::admit(std::span<const std::unique_ptr<Source>> sources) {

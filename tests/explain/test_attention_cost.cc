@@ -9,13 +9,13 @@ namespace {
 
 // Runs one layer on equal sequences with the counters on.
 int64_t counted(const AttentionCostOptions& options) {
-  const nn::MultiheadAttention layer({.d_model = options.d_model,
-                                      .heads = options.heads,
-                                      .key_heads = options.key_heads,
-                                      .d_k = options.d_k,
-                                      .d_v = options.d_v,
-                                      .bias = options.bias,
-                                      .window = options.window});
+  const nn::MultiheadAttention layer(
+      {.d_model = options.d_model,
+       .heads = options.heads,
+       .key_heads = options.key_heads,
+       .d_k = options.d_k,
+       .d_v = options.d_v,
+       .variant = {.bias = nn::ProjectionBiases::all(options.bias), .window = options.window}});
   nn::initialise(layer, 3);
   const auto rows = [&](int64_t length) {
     return Variable(Tensor::full({options.batch * length, options.d_model}, 0.25f));

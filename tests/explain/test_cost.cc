@@ -100,6 +100,10 @@ std::vector<models::TransformerConfig> configurations() {
   odd.d_k = 5;
   odd.d_v = 2;
   odd.d_ff = 20;
+  odd.decoder_heads = 2;
+  odd.decoder_d_ff = 28;
+  odd.embedding_norm = true;
+  odd.first_position = 2;
   odd.encoder_layers = 2;
   odd.decoder_layers = 3;
   odd.norm = nn::NormPlacement::pre;

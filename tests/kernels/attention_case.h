@@ -23,6 +23,8 @@ struct AttentionOptions {
   bool causal = false;
   Alignment alignment = Alignment::last_key;
   float softcap = 0;
+  int64_t window = 0;
+  bool sinks = false;
   Mask keep = Mask::none, bias = Mask::none;
   float dropout = 0;
   float size = 1;          // of queries and keys
@@ -117,6 +119,11 @@ class AttentionCase {
     shape.causal = options.causal;
     shape.alignment = options.alignment;
     shape.softcap = options.softcap;
+    shape.window = options.window;
+    if (options.sinks) {
+      for (int64_t h = 0; h < heads; ++h) sinks_.push_back(number(3));
+      shape.sinks = sinks_.data();
+    }
     shape.dropout = {
         .rate = options.dropout, .seed = 0x123456789ABCDEFull, .step = 5, .site = 3, .first_row = 11};
     if (options.keep == Mask::rows) shape.keep = {nullptr, most_keys, 0, 0};
@@ -155,6 +162,8 @@ class AttentionCase {
   const AttentionOptions& options() const { return options_; }
   int64_t key_heads() const { return options_.key_heads > 0 ? options_.key_heads : options_.heads; }
 
+  std::vector<float>& sinks() { return sinks_; }
+
   // Uniform in [-size, size).
   float number(float size) { return (random_.uniform() * 2 - 1) * size; }
 
@@ -186,7 +195,7 @@ class AttentionCase {
 
   struct Backward {
     Rows query, key, value;
-    std::vector<float> bias, relative;
+    std::vector<float> bias, relative, sinks;
   };
   // start: initial value of the gradients, which Accumulate::yes adds to.
   // The gradients to compute.
@@ -205,6 +214,7 @@ class AttentionCase {
     }
     g.bias.resize(bias_.size(), 0.25f);
     g.relative.resize(relative_.size(), 0.25f);
+    g.sinks.resize(sinks_.size(), 0.25f);
     cpu::attention_backward(shape, input, result.output.data(), result.output.stride,
                             result.log_sum_exp.data(), grad_output.data(), grad_output.stride,
                             {.query = wanted.query ? g.query.data() : nullptr,
@@ -217,7 +227,8 @@ class AttentionCase {
                              .key_accumulate = accumulate,
                              .value_accumulate = accumulate,
                              .bias = g.bias.empty() ? nullptr : g.bias.data(),
-                             .relative = g.relative.empty() ? nullptr : g.relative.data()});
+                             .relative = g.relative.empty() ? nullptr : g.relative.data(),
+                             .sinks = g.sinks.empty() ? nullptr : g.sinks.data()});
     return g;
   }
 
@@ -232,7 +243,7 @@ class AttentionCase {
   RandomStream random_;
   std::vector<int32_t> query_offsets_{0}, key_offsets_{0};
   std::vector<uint8_t> keep_;
-  std::vector<float> bias_, slopes_, relative_;
+  std::vector<float> bias_, slopes_, relative_, sinks_;
 };
 
 inline std::vector<float> some_rows(const Rows& rows, int64_t first, int64_t count) {

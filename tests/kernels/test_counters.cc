@@ -82,8 +82,7 @@ TEST_P(Counters, SkipKeysWithoutQueries) {
                                    .value = full({9, 32}),
                                    .query_offsets = Offsets({0, 3, 3}),
                                    .key_offsets = Offsets({0, 4, 9}),
-                                   .heads = 2,
-                                   .key_heads = 2};
+                                   .rule = {.heads = 2, .key_heads = 2}};
   AttentionResultTensors results{.output = full({3, 32}), .log_sum_exp = full({2, 3})};
   EXPECT_EQ(counted([&] { attention_forward(arguments, results); }),
             work(2 * 12 * (8 + 16), 3 * 16 + 4 * 16 + 4 * 32 + 3 * 32));
@@ -96,9 +95,7 @@ TEST_P(Counters, CountCausalPairsOnly) {
                                      .value = full({8, 15}),
                                      .query_offsets = Offsets({0, 4, 7}),
                                      .key_offsets = Offsets({0, 6, 8}),
-                                     .heads = 3,
-                                     .key_heads = 3,
-                                     .causal = causal};
+                                     .rule = {.heads = 3, .key_heads = 3, .causal = causal}};
     Tensor output = full({7, 15}), log_sum_exp = full({3, 7});
     const Work forward =
         counted([&] { attention_forward(arguments, {.output = output, .log_sum_exp = log_sum_exp}); });
@@ -120,23 +117,31 @@ TEST_P(Counters, CountCausalPairsOnly) {
 TEST_P(Counters, CountPairsWithinTheWindow) {
   for (const auto alignment : {Alignment::last_key, Alignment::first_key}) {
     for (const auto& [queries, keys] : {std::pair{7, 7}, {3, 9}, {9, 3}, {1, 6}}) {
-      for (const int window : {0, 1, 2, 5, 50}) {
-        const AttentionTensors arguments{.query = full({queries, 2}),
-                                         .key = full({keys, 2}),
-                                         .value = full({keys, 3}),
-                                         .query_offsets = Offsets({0, queries}),
-                                         .key_offsets = Offsets({0, keys}),
-                                         .causal = true,
-                                         .alignment = alignment,
-                                         .window = window};
+      for (const auto& [window, causal] : {std::pair{0, true},
+                                           {1, true},
+                                           {2, true},
+                                           {5, true},
+                                           {50, true},
+                                           {0, false},
+                                           {1, false},
+                                           {3, false},
+                                           {50, false}}) {
+        const AttentionTensors arguments{
+            .query = full({queries, 2}),
+            .key = full({keys, 2}),
+            .value = full({keys, 3}),
+            .query_offsets = Offsets({0, queries}),
+            .key_offsets = Offsets({0, keys}),
+            .rule = {.causal = causal, .alignment = alignment, .window = window}};
         uint64_t pairs = 0;
         for (int i = 0; i < queries; ++i) {
           const int place = i + (alignment == Alignment::last_key ? keys - queries : 0);
-          for (int j = 0; j < keys; ++j) pairs += j <= place && (window == 0 || j > place - window) ? 1 : 0;
+          for (int j = 0; j < keys; ++j)
+            pairs += (!causal || j <= place) && (window == 0 || std::abs(j - place) < window) ? 1 : 0;
         }
         const AttentionResultTensors results{.output = full({queries, 3}), .log_sum_exp = full({1, queries})};
         EXPECT_EQ(counted([&] { attention_forward(arguments, results); }).macs, pairs * 5)
-            << queries << " queries, " << keys << " keys, window " << window;
+            << queries << " queries, " << keys << " keys, window " << window << ", causal " << causal;
       }
     }
   }
@@ -167,10 +172,9 @@ TEST_P(Counters, CountCacheBytesByDType) {
     const std::vector<const void* const*> entries(3, own.data());
     const std::vector<int32_t> lengths{5, 0, 7};
     CachedAttentionTensors step{.query = full({3, kHeads * kKey}),
-                                .heads = kHeads,
-                                .key_heads = kKeyHeads,
                                 .d_k = kKey,
                                 .d_v = kValue,
+                                .rule = {.heads = kHeads, .key_heads = kKeyHeads},
                                 .dtype = dtype,
                                 .entries = entries,
                                 .lengths = lengths,

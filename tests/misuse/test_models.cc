@@ -112,14 +112,31 @@ TEST(MisusedConfigurations, OfBlocks) {
       change(c.encoder);
       expect_built<ImageEncoder>(field, c);
     };
-    try_all("layers", [&](nn::StackOptions& stack) { stack.layers = std::min<int64_t>(number, 1 << 20); });
-    try_all("d_model", [&](nn::StackOptions& stack) { stack.layer.d_model = number; });
-    try_all("heads", [&](nn::StackOptions& stack) { stack.layer.heads = number; });
-    try_all("key_heads", [&](nn::StackOptions& stack) { stack.layer.key_heads = number; });
-    try_all("d_k", [&](nn::StackOptions& stack) { stack.layer.d_k = number; });
-    try_all("d_v", [&](nn::StackOptions& stack) { stack.layer.d_v = number; });
-    try_all("d_ff", [&](nn::StackOptions& stack) { stack.layer.d_ff = number; });
-    try_all("window", [&](nn::StackOptions& stack) { stack.layer.window = number; });
+    if (number < 0 || number > nn::kMaxLayers) {
+      THROWS("layers", nn::alike(number, {}));
+    }
+    try_all("layers", [&](nn::StackOptions& stack) { stack.layers.resize(number == 3 ? 3 : 0); });
+    try_all("d_model", [&](nn::StackOptions& stack) {
+      stack.each([&](nn::LayerOptions& layer) { layer.d_model = number; });
+    });
+    try_all("heads", [&](nn::StackOptions& stack) {
+      stack.each([&](nn::LayerOptions& layer) { layer.heads = number; });
+    });
+    try_all("key_heads", [&](nn::StackOptions& stack) {
+      stack.each([&](nn::LayerOptions& layer) { layer.key_heads = number; });
+    });
+    try_all("d_k", [&](nn::StackOptions& stack) {
+      stack.each([&](nn::LayerOptions& layer) { layer.d_k = number; });
+    });
+    try_all("d_v", [&](nn::StackOptions& stack) {
+      stack.each([&](nn::LayerOptions& layer) { layer.d_v = number; });
+    });
+    try_all("d_ff", [&](nn::StackOptions& stack) {
+      stack.each([&](nn::LayerOptions& layer) { layer.d_ff = number; });
+    });
+    try_all("window", [&](nn::StackOptions& stack) {
+      stack.each([&](nn::LayerOptions& layer) { layer.attention.window = number; });
+    });
     TextEncoderConfig config = encoder;
     config.embedding.positions.max_positions = number;
     expect_built<TextEncoder>("max_positions", config);
@@ -144,7 +161,7 @@ TEST(MisusedConfigurations, OfBlocks) {
   }
   for (const float number : {-1.0f, 1.0f, 2.0f, kNan, kInfinity}) {
     TextEncoderConfig config = encoder;
-    config.encoder.layer.dropout = number;
+    config.encoder.layers.back().dropout = number;
     THROWS("dropout", TextEncoder{config});
     config = encoder;
     config.embedding.epsilon = number;

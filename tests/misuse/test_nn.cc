@@ -45,7 +45,7 @@ TEST(MisusedModules, Options) {
     THROWS("attention", MultiheadAttention({.d_model = 8, .heads = size})) << ("heads " + what);
     THROWS("", Linear({.inputs = size, .outputs = 2})) << ("inputs " + what);
     THROWS("", Linear({.inputs = 2, .outputs = size})) << ("outputs " + what);
-    THROWS("", FeedForward({.d_model = 8, .d_ff = size})) << ("d_ff " + what);
+    THROWS("", DenseFeedForward({.d_model = 8, .d_ff = size})) << ("d_ff " + what);
     THROWS("", EncoderLayer({.d_model = 8, .heads = 2, .d_ff = size})) << ("layer d_ff " + what);
     THROWS("alibi_slopes", alibi_slopes(size == kHuge ? -kHuge : size)) << what;
     if (size == 0) continue;
@@ -54,16 +54,18 @@ TEST(MisusedModules, Options) {
     THROWS("attention", MultiheadAttention({.d_model = 8, .d_v = size})) << ("d_v " + what);
     THROWS("shape", Norm({.features = size})) << ("norm " + what);
     if (size == kHuge) continue;
-    THROWS("encoder", Encoder({.layers = size, .layer = layer()})) << ("layers " + what);
-    THROWS("attention", MultiheadAttention({.d_model = 8, .window = size})) << ("window " + what);
+    THROWS("layers", Encoder({.layers = alike(size, layer())})) << ("layers " + what);
+    THROWS("attention", MultiheadAttention({.d_model = 8, .variant = {.window = size}}))
+        << ("window " + what);
   }
-  THROWS("decoder", Decoder({.layers = 0, .layer = layer()}));
+  THROWS("decoder", Decoder({.layers = alike(0, layer())}));
   THROWS("attention", MultiheadAttention({.d_model = 8, .heads = 3}));
   THROWS("attention", MultiheadAttention({.d_model = 8, .heads = 4, .key_heads = 3}));
   THROWS("attention",
-         MultiheadAttention({.d_model = 6, .heads = 2, .positions = {.kind = PositionKind::rotary}}));
+         MultiheadAttention(
+             {.d_model = 6, .heads = 2, .variant = {.positions = {.kind = PositionKind::rotary}}}));
   for (const float softcap : {-1.0f, kNan, std::numeric_limits<float>::infinity()})
-    THROWS("attention", MultiheadAttention({.d_model = 8, .softcap = softcap}));
+    THROWS("attention", MultiheadAttention({.d_model = 8, .variant = {.softcap = softcap}}));
 }
 
 TEST(MisusedModules, Positions) {
@@ -119,7 +121,7 @@ TEST(MisusedModules, Inputs) {
     THROWS("attention", module(x, others, {}, context));
   THROWS("contiguous", module(strided(x), offsets, {}, context));
 
-  Decoder decoder({.layers = 2, .layer = layer()});
+  Decoder decoder({.layers = alike(2, layer())});
   initialise(decoder, 1);
   const Memory memory{x, offsets};
   const Tensor rows = random_tensor({4, 8}, 2);
@@ -153,7 +155,7 @@ TEST(MisusedModules, Inputs) {
 }
 
 TEST(MisusedModules, States) {
-  Decoder decoder({.layers = 2, .layer = layer(false)});
+  Decoder decoder({.layers = alike(2, layer(false))});
   initialise(decoder, 1);
   const Memory two{.offsets = Offsets({0, 0, 0})};
   const Tensor x = random_tensor({5, 8}, 1);
@@ -180,7 +182,7 @@ TEST(MisusedModules, States) {
   DecoderState moved = started();
   const DecoderState taken = std::move(moved);
   THROWS("decoder", decoder.step(random_tensor({2, 8}, 2), moved));  // NOLINT(bugprone-use-after-move)
-  Decoder deeper({.layers = 3, .layer = layer(false)});
+  Decoder deeper({.layers = alike(3, layer(false))});
   initialise(deeper, 1);
   DecoderState other = deeper.start(two);
   THROWS("decoder", decoder.step(random_tensor({2, 8}, 2), other));
@@ -206,8 +208,8 @@ TEST(MisusedModules, Caches) {
     THROWS("cache", KeyValueCache{number});
     THROWS("cache", block_bytes(number, 8, DType::f32));
     THROWS("cache", block_bytes(8, number, DType::f32));
-    THROWS("cache", cache_bytes(layer(), {.prompt = number}, 3, DType::f32));
-    THROWS("cache", cache_bytes(layer(), {.prompt = 3}, number, DType::f32));
+    THROWS("cache", cache_bytes({.layers = {layer()}}, {.prompt = number}, 3, DType::f32));
+    THROWS("cache", cache_bytes({.layers = {layer()}}, {.prompt = 3}, number, DType::f32));
     if (number != kHuge) {
       THROWS("cache", KeyValueCache(1, {.window = number}));
     }

@@ -324,7 +324,7 @@ TEST(MisusedPipelines, Images) {
   const ImageRequest* const none = nullptr;
   THROWS("request 0", classify.encode(std::span(&none, 1), use));
   for (const Unfit& wrong :
-       unfit_elements(random_tensor({10, classify.model().config().encoder.layer.d_model}, 1), {}))
+       unfit_elements(random_tensor({10, classify.model().config().encoder.d_model()}, 1), {}))
     THROWS("", classify.finish({}, wrong.tensor)) << wrong.what;
 }
 

@@ -86,7 +86,13 @@ TEST(Config, EveryFieldRoundTripsInBothLayouts) {
   config.source_vocabulary = 80;
   ASSERT_TRUE(marian.fits(config));
   EXPECT_EQ(fields(read_back(marian, config)), fields(config));
+  config.decoder_heads = 8;
+  config.decoder_d_ff = 30;
+  ASSERT_TRUE(marian.fits(config));
+  EXPECT_EQ(fields(read_back(marian, config)), fields(config));
   config.norm = nn::NormPlacement::pre;
+  config.embedding_norm = true;
+  config.first_position = 2;
   config.d_k = 3;
   config.d_v = 5;
   config.positions = nn::PositionKind::learned;

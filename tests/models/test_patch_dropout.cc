@@ -75,8 +75,8 @@ class PatchDropoutEncoder : public ::testing::TestWithParam<bool> {
   static ImageEncoderConfig config(float rate) {
     ImageEncoderConfig result{
         .channels = 1, .height = 12, .width = 16, .patch = 4, .distilled = GetParam(), .patch_dropout = rate};
-    result.encoder = {.layers = 2,
-                      .layer = {.d_model = 16, .heads = 2, .d_ff = 24, .norm = nn::NormPlacement::pre}};
+    result.encoder = {
+        .layers = nn::alike(2, {.d_model = 16, .heads = 2, .d_ff = 24, .norm = nn::NormPlacement::pre})};
     result.labels = {"a", "b"};
     return result;
   }
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(ClassAndDistillationTokens, PatchDropoutEncoder, ::test
 TEST(PatchDropout, RefusesOtherRates) {
   for (const float rate : {1.0f, -0.5f}) {
     ImageEncoderConfig config{.patch_dropout = rate};
-    config.encoder = {.layers = 1, .layer = {.d_model = 16, .heads = 2, .d_ff = 24}};
+    config.encoder = {.layers = nn::alike(1, {.d_model = 16, .heads = 2, .d_ff = 24})};
     const std::string message = message_of<UsageError>([&] { config.validate(); });
     EXPECT_NE(message.find("patch_dropout"), std::string::npos) << message;
   }

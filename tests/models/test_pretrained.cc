@@ -361,7 +361,8 @@ TEST(Pretrained, ReadsAlternativeNames) {
   const Copy old("llama");
   old.replace("config.json", "\"rope_parameters\"",
               "\"rope_scaling\": null, \"rope_theta\": 12345.0, \"rope_parameters\"");
-  EXPECT_EQ(load_language_model(old.folder.path())->config().decoder.layer.positions.rotary_base, 10000.0);
+  EXPECT_EQ(load_language_model(old.folder.path())->config().decoder.first().attention.positions.rotary_base,
+            10000.0);
 }
 
 TEST(Pretrained, GenerationConfigSetsTheEndTokens) {
@@ -406,15 +407,15 @@ TEST(Pretrained, RejectsSettingsWithoutAField) {
   const Scratch folder;
   const auto language = [&](const char* family, const char* case_name, const auto& change) {
     LanguageModelConfig config = load_language_model(FamilyCase(case_name).folder)->config();
-    change(config.decoder.layer);
+    config.decoder.each(change);
     const LanguageModel model(config);
     nn::initialise(model, 1);
     return message_of<UsageError>([&] { save_language_model(folder.path(), model, family); });
   };
-  const auto window = [](nn::LayerOptions& layer) { layer.window = 3; };
-  const auto softcap = [](nn::LayerOptions& layer) { layer.attention_softcap = 30; };
-  const auto scale = [](nn::LayerOptions& layer) { layer.attention_scale = 0.5f; };
-  const auto biases = [](nn::LayerOptions& layer) { layer.attention_bias = true; };
+  const auto window = [](nn::LayerOptions& layer) { layer.attention.window = 3; };
+  const auto softcap = [](nn::LayerOptions& layer) { layer.attention.softcap = 30; };
+  const auto scale = [](nn::LayerOptions& layer) { layer.attention.scale = 0.5f; };
+  const auto biases = [](nn::LayerOptions& layer) { layer.attention.bias = {}; };
   for (const auto& [family, name] : {std::pair("gpt2", "gpt2"), std::pair("llama", "llama")}) {
     expect_parts(language(family, name, window), {family});
     expect_parts(language(family, name, softcap), {family, "found another model"});
@@ -429,9 +430,11 @@ TEST(Pretrained, RejectsSettingsWithoutAField) {
     nn::initialise(model, 1);
     return message_of<UsageError>([&] { save_text_encoder(folder.path(), model, family); });
   };
-  expect_parts(
-      encoder("bert", "bert_base", [](auto& config) { config.encoder.layer.attention_scale = 0.5f; }),
-      {"bert", "found another model"});
+  expect_parts(encoder("bert", "bert_base",
+                       [](auto& config) {
+                         config.encoder.each([](nn::LayerOptions& layer) { layer.attention.scale = 0.5f; });
+                       }),
+               {"bert", "found another model"});
   expect_parts(encoder("bert", "bert_base", [](auto& config) { config.embedding.positions.first_row = 2; }),
                {"bert", "positions from row 0"});
   expect_parts(
@@ -449,8 +452,9 @@ TEST(Pretrained, MistralsWindowMayBeNullOrMissing) {
     const Scratch saved;
     save_language_model(saved.path(), *model, "mistral");
     const auto again = load_language_model(saved.path());
-    EXPECT_EQ(again->config().decoder.layer.window, model->config().decoder.layer.window);
-    return model->config().decoder.layer.window;
+    EXPECT_EQ(again->config().decoder.first().attention.window,
+              model->config().decoder.first().attention.window);
+    return model->config().decoder.first().attention.window;
   };
   EXPECT_EQ(window(""), 4096);
   EXPECT_EQ(window("\"sliding_window\": null"), 0);

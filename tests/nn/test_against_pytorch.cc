@@ -36,7 +36,9 @@ TEST_P(Multihead, AgreesWithPyTorch) {
     const bool cross = golden.flag("cross");
     const Tensor key = cross ? golden["key"] : query, value = cross ? golden["value"] : query;
     const nn::MultiheadAttention attention(
-        {.d_model = golden.whole("d_model"), .heads = golden.whole("heads"), .bias = golden.flag("bias")});
+        {.d_model = golden.whole("d_model"),
+         .heads = golden.whole("heads"),
+         .variant = {.bias = nn::ProjectionBiases::all(golden.flag("bias"))}});
     load_torch(attention, golden, kSame, device);
     const Offsets offsets = golden.offsets("lengths", query);
     const Offsets key_offsets = !cross ? offsets : golden.offsets("key_lengths", key);
@@ -146,8 +148,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, DecoderLayer, ::testing::ValuesIn(golden_files(
 class Stacks {
  public:
   explicit Stacks(const Golden& golden)
-      : encoder({.layers = 2, .layer = layer_options(golden), .final_norm = true}),
-        decoder({.layers = 2, .layer = layer_options(golden), .final_norm = true}) {}
+      : encoder({.layers = nn::alike(2, layer_options(golden)), .final_norm = true}),
+        decoder({.layers = nn::alike(2, layer_options(golden)), .final_norm = true}) {}
   void visit(const nn::ParameterVisitor& visitor) const {
     nn::visit_part(visitor, "encoder", encoder);
     nn::visit_part(visitor, "decoder", decoder);

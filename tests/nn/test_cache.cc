@@ -21,15 +21,13 @@ using namespace qkv;
 using namespace qkv::testing;
 
 nn::StackOptions stack(nn::PositionKind kind, int64_t window) {
-  return {.layers = 2,
-          .layer = {.d_model = 24,
-                    .heads = 4,
-                    .key_heads = 2,
-                    .d_ff = 30,
-                    .norm = nn::NormPlacement::pre,
-                    .positions = {.kind = kind},
-                    .window = window,
-                    .reads_memory = false},
+  return {.layers = nn::alike(2, {.d_model = 24,
+                                  .heads = 4,
+                                  .key_heads = 2,
+                                  .d_ff = 30,
+                                  .norm = nn::NormPlacement::pre,
+                                  .attention = {.positions = {.kind = kind}, .window = window},
+                                  .reads_memory = false}),
           .final_norm = true};
 }
 
@@ -85,9 +83,9 @@ TEST(Cache, ChunkedPrefillHasTheSameBits) {
 TEST(Window, EqualsAMask) {
   const int64_t n = 150;
   for (const int64_t window : {1, 3, 64, 65, 149, 200}) {
-    nn::MultiheadAttentionOptions options{.d_model = 12, .heads = 2, .window = window};
+    nn::MultiheadAttentionOptions options{.d_model = 12, .heads = 2, .variant = {.window = window}};
     const nn::MultiheadAttention attention(options);
-    options.window = 0;
+    options.variant.window = 0;
     const nn::MultiheadAttention plain(options);
     nn::initialise(attention, 3);
     nn::initialise(plain, 3);
@@ -124,7 +122,7 @@ TEST(Window, EqualsAMask) {
     EXPECT_LE(held, std::min(n + 15, window + 64 + 16)) << "what the window has passed is freed";
     EXPECT_GE(held, std::min(n, window));
   }
-  EXPECT_THROW(nn::MultiheadAttention({.d_model = 4, .window = -1}), UsageError);
+  EXPECT_THROW(nn::MultiheadAttention({.d_model = 4, .variant = {.window = -1}}), UsageError);
 }
 
 TEST(Cache, MemoryIsSharedAndFreedByTheLastUser) {
@@ -203,8 +201,7 @@ TEST(Cache, Bf16HalvesMemoryAndIsClose) {
   decoder.read(x, one, wide);
   decoder.read(x, one, half);
   EXPECT_EQ(half.bytes() * 2, wide.bytes());
-  EXPECT_LE(wide.bytes(),
-            2 * nn::cache_bytes(stack(nn::PositionKind::rotary, 0).layer, {.prompt = 50}, 0, DType::f32));
+  EXPECT_LE(wide.bytes(), nn::cache_bytes(stack(nn::PositionKind::rotary, 0), {.prompt = 50}, 0, DType::f32));
   const Tensor a = decoder.step(next, half), b = decoder.step(next, wide);
   expect_close(a, b, "bf16", 3e-2);
   EXPECT_FALSE(same_bits(a, b));

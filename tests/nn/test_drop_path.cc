@@ -21,13 +21,12 @@ using nn::NormPlacement;
 const Offsets kOffsets({0, 2, 5, 6, 10, 12});
 
 nn::StackOptions stack(NormPlacement norm, float drop_path, float dropout = 0) {
-  return {.layers = 3,
-          .layer = {.d_model = 12,
-                    .heads = 2,
-                    .d_ff = 16,
-                    .activation = Activation::silu,
-                    .norm = norm,
-                    .dropout = dropout},
+  return {.layers = nn::alike(3, {.d_model = 12,
+                                  .heads = 2,
+                                  .d_ff = 16,
+                                  .activation = Activation::silu,
+                                  .norm = norm,
+                                  .dropout = dropout}),
           .final_norm = norm == NormPlacement::pre,
           .drop_path = drop_path};
 }
@@ -49,15 +48,21 @@ TEST(DropPath, GrowsLinearlyWithDepth) {
   EXPECT_FLOAT_EQ(options.layer_at(2).drop_path, 0.3f);
   EXPECT_THROW(nn::Encoder(stack(NormPlacement::pre, 1)), UsageError);
   nn::StackOptions twice = options;
-  twice.layer.drop_path = 0.1f;
+  twice.layers[1].drop_path = 0.1f;
   EXPECT_EQ(message_of<UsageError>([&] { nn::Decoder{twice}; }),
             "layer.drop_path: expected 0 in a stack, which has a drop_path, found 0.1");
+}
+
+void initialise(const nn::Residual& residual) {
+  residual.visit(
+      [](const std::string& name, const nn::Parameter& parameter) { nn::initialise(name, parameter, 1); },
+      "branch");
 }
 
 // The branch is scaled before it is added, and before a norm that follows.
 TEST_P(DropPathIn, DropsTheBranchOfASequence) {
   const nn::Residual residual({.norm = {.features = 6}, .placement = GetParam(), .drop_path = 0.5f});
-  nn::initialise(residual.norm(), 1);
+  initialise(residual);
   const Tensor x = random_tensor({12, 6}, 1), branch = random_tensor({12, 6}, 2);
   const auto f = [&](const Variable&) -> Variable { return branch.clone(); };
   nn::ForwardContext context = training();
@@ -75,13 +80,15 @@ TEST_P(DropPathIn, DropsTheBranchOfASequence) {
   }
   EXPECT_GT(dropped, 0);
   EXPECT_LT(dropped, kOffsets.sequences());
-  const Tensor expected = GetParam() == NormPlacement::post ? residual.norm()(sums).value() : sums;
+  const Tensor expected = GetParam() == NormPlacement::post
+                              ? layer_norm(sums, Tensor::full({6}, 1), Tensor::zeros({6}), 1e-5f).value()
+                              : sums;
   for (size_t i = 0; i < y.values().size(); ++i) EXPECT_NEAR(y.values()[i], expected.values()[i], 1e-5f);
 
   nn::ForwardContext inference;
   const Tensor without = residual(x, kOffsets, inference, f).value();
   const nn::Residual plain({.norm = {.features = 6}, .placement = GetParam()});
-  nn::initialise(plain.norm(), 1);
+  initialise(plain);
   EXPECT_TRUE(same(without, plain(x, kOffsets, inference, f).value()));
 }
 

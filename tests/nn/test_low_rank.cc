@@ -20,7 +20,7 @@ using namespace qkv::testing;
 
 class LowRankAdapterTest : public ::testing::Test {
  protected:
-  LowRankAdapterTest() : encoder_({.layers = 2, .layer = {.d_model = 24, .heads = 3, .d_ff = 40}}) {
+  LowRankAdapterTest() : encoder_({.layers = nn::alike(2, {.d_model = 24, .heads = 3, .d_ff = 40})}) {
     nn::initialise(encoder_, 3);
   }
   Tensor run() const {

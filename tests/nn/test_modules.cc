@@ -68,8 +68,10 @@ TEST(Encoder, TakesNoTokens) {
                           nn::PositionKind::alibi}) {
     // Its table of angles is this test's alone.
     const nn::Encoder encoder(
-        {.layers = 1,
-         .layer = {.d_model = 12, .heads = 2, .d_ff = 9, .positions = {.kind = kind, .rotary_base = 1234}}});
+        {.layers = nn::alike(1, {.d_model = 12,
+                                 .heads = 2,
+                                 .d_ff = 9,
+                                 .attention = {.positions = {.kind = kind, .rotary_base = 1234}}})});
     nn::initialise(encoder, 4);
     for (const int64_t sequences : {0, 3}) {
       nn::ForwardContext context;
@@ -81,7 +83,7 @@ TEST(Encoder, TakesNoTokens) {
 
 // A changed parameter would give the gradient of another function.
 TEST(Encoder, RefusesARecomputedLayerWhoseParametersChanged) {
-  const nn::Encoder encoder({.layers = 2, .layer = {.d_model = 12, .heads = 2, .d_ff = 9}});
+  const nn::Encoder encoder({.layers = nn::alike(2, {.d_model = 12, .heads = 2, .d_ff = 9})});
   nn::initialise(encoder, 4);
   for (const bool recompute : {false, true}) {
     nn::ForwardContext context{.training = true, .recompute = recompute};

@@ -80,15 +80,15 @@ TEST(Rotary, ScaledAnglesMatchTransformers) {
 }
 
 nn::StackOptions positions_stack(nn::PositionKind kind, int64_t layers = 2) {
-  return {.layers = layers,
-          .layer = {.d_model = 12,
-                    .heads = 3,
-                    .d_k = 4,
-                    .d_v = 4,
-                    .d_ff = 20,
-                    .activation = Activation::silu,
-                    .positions = {.kind = kind, .buckets = 8, .max_distance = 12},
-                    .reads_memory = false}};
+  return {.layers =
+              nn::alike(layers, {.d_model = 12,
+                                 .heads = 3,
+                                 .d_k = 4,
+                                 .d_v = 4,
+                                 .d_ff = 20,
+                                 .activation = Activation::silu,
+                                 .attention = {.positions = {.kind = kind, .buckets = 8, .max_distance = 12}},
+                                 .reads_memory = false})};
 }
 
 Tensor parameter_of(const nn::Encoder& encoder, const std::string& wanted) {
@@ -107,7 +107,7 @@ TEST(RelativePositions, AreADistanceBias) {
     nn::initialise(plain, 3);  // values are a function of the name
     const int64_t n = 17;
     Tensor bias = Tensor::empty({1, 3, n, n});
-    const nn::PositionOptions options = positions_stack(kind).layer.positions;
+    const nn::PositionOptions options = positions_stack(kind).first().attention.positions;
     for (int64_t h = 0; h < 3; ++h) {
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t j = 0; j < n; ++j) {

@@ -14,8 +14,7 @@ namespace qkv::nn {
 namespace {
 
 StackOptions deep_stack(NormPlacement norm) {
-  return {.layers = 12,
-          .layer = {.d_model = 24, .heads = 3, .d_k = 8, .d_v = 8, .d_ff = 40, .norm = norm},
+  return {.layers = nn::alike(12, {.d_model = 24, .heads = 3, .d_k = 8, .d_v = 8, .d_ff = 40, .norm = norm}),
           .final_norm = norm == NormPlacement::pre};
 }
 

@@ -27,24 +27,26 @@ std::vector<LanguageModelConfig> variants() {
       .embedding = {.d_model = 24,
                     .scale = false,
                     .positions = {.kind = nn::PositionKind::learned, .max_positions = 40}},
-      .decoder = {.layers = 2,
-                  .layer = {.d_model = 24,
-                            .heads = 3,
-                            .d_ff = 30,
-                            .activation = Activation::gelu_tanh,
-                            .norm = nn::NormPlacement::pre},
+      .decoder = {.layers = nn::alike(2, {.d_model = 24,
+                                          .heads = 3,
+                                          .d_ff = 30,
+                                          .activation = Activation::gelu_tanh,
+                                          .norm = nn::NormPlacement::pre}),
                   .final_norm = true},
       .bos_ids = {1},
       .eos_ids = {2}};
   LanguageModelConfig llama = gpt;
   llama.embedding.positions = {};
   llama.tied = false;
-  llama.decoder.layer.positions = {.kind = nn::PositionKind::rotary};
-  llama.decoder.layer.heads = 4;
-  llama.decoder.layer.key_heads = 2;
-  llama.decoder.layer.gated = true;
-  llama.decoder.layer.norm_kind = nn::NormKind::rms;
-  llama.decoder.layer.attention_bias = llama.decoder.layer.feed_forward_bias = false;
+  llama.decoder.each([](nn::LayerOptions& layer) {
+    layer.heads = 4;
+    layer.key_heads = 2;
+    layer.gated = true;
+    layer.norm_kind = nn::NormKind::rms;
+    layer.attention = {.bias = nn::ProjectionBiases::all(false),
+                       .positions = {.kind = nn::PositionKind::rotary}};
+    layer.feed_forward_bias = false;
+  });
   llama.eos_ids = {2, 5};
   return {gpt, llama};
 }
@@ -156,7 +158,7 @@ TEST(Generate, ResultsDoNotDependOnBatchesOrThreads) {
 TEST(Generate, ChunksKeptPrefixesAndBudgetsChangeNoBit) {
   std::vector<LanguageModelConfig> configs = variants();
   configs.push_back(configs[1]);
-  configs.back().decoder.layer.window = 6;
+  configs.back().decoder.each([](nn::LayerOptions& layer) { layer.attention.window = 6; });
   for (size_t c = 0; c < configs.size(); ++c) {
     const auto model = random_model(configs[c], 5 + c);
     RandomStream random(c + 1);

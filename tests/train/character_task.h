@@ -114,13 +114,12 @@ class CharacterTask : public Task {
     config.vocabulary = std::ssize(std::set<char>(text.begin(), text.end()));
     config.max_positions = options.length;
     config.embedding = {.d_model = 16, .positions = positions, .dropout = options.dropout};
-    config.decoder = {.layers = 1,
-                      .layer = {.d_model = 16,
-                                .heads = 2,
-                                .d_ff = 32,
-                                .positions = positions,
-                                .reads_memory = false,
-                                .dropout = options.dropout}};
+    config.decoder = {.layers = nn::alike(1, {.d_model = 16,
+                                              .heads = 2,
+                                              .d_ff = 32,
+                                              .attention = {.positions = positions},
+                                              .reads_memory = false,
+                                              .dropout = options.dropout})};
     return config;
   }
 

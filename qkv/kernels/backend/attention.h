@@ -50,8 +50,8 @@ struct AttentionShape {
   // A query attends only to keys at or before its own position.
   bool causal = false;
   Alignment alignment = Alignment::last_key;  // defines positions for causal, ALiBi and the relative bias
-  // Sliding window of causal attention: a query attends to the last `window` of the keys that causality
-  // allows, its own included (Beltagy et al. 2020, section 3.1). 0: off.
+  // Sliding window (Beltagy et al. 2020, section 3.1): a query attends to keys less than `window` positions
+  // away, on both sides or, with causal attention, before it. 0: off.
   int64_t window = 0;
   // Sums over few queries of a sequence have another order than over many. If set, the order for many is
   // always used, so that a row's bits do not depend on the number of queries in the call.
@@ -61,6 +61,9 @@ struct AttentionShape {
   // [heads], null: none. The score of a key at distance n is reduced by slope * n (ALiBi, Press et al. 2022).
   const float* alibi_slopes = nullptr;
   RelativeBias relative = {};
+  // [heads], null: none. A score that takes part in each row's softmax and that no key and value belong to:
+  // the weights of a row sum to less than 1 (attention sinks, as in gpt-oss).
+  const float* sinks = nullptr;
   // Of the weights; row = query row in the batch, column = head * 2^22 + key within the sequence.
   Dropout dropout = {};
 
@@ -93,7 +96,8 @@ struct AttentionOutput {
   // [query tokens, heads * d_v] with output_stride; a row without allowed keys is zero.
   float* output = nullptr;
   int64_t output_stride = 0;
-  // [heads, query tokens], or null: log(sum_j exp(score_ij)), -infinity for a row without allowed keys.
+  // [heads, query tokens], or null: log(sum_j exp(score_ij)), a sink included; -infinity for a row without
+  // allowed keys.
   float* log_sum_exp = nullptr;
   AttentionCapture capture = {};
 };
@@ -136,7 +140,8 @@ struct CachedAttention {
   // Biases by distance, as in AttentionShape; a row's query is at its last position.
   const float* alibi_slopes = nullptr;
   RelativeBias relative = {};
-  float* output = nullptr;  // [rows, heads * d_v] with output_stride
+  const float* sinks = nullptr;  // as in AttentionShape
+  float* output = nullptr;       // [rows, heads * d_v] with output_stride
   int64_t output_stride = 0;
   float* const* weights = nullptr;  // [rows], each [heads, length]: the softmax output; null: not wanted
 };
@@ -153,6 +158,7 @@ struct AttentionGradients {
   float* bias = nullptr;
   // Gradient of the relative bias, or null; always accumulated, in its layout.
   float* relative = nullptr;
+  float* sinks = nullptr;  // [heads], or null; always accumulated
 };
 
 }  // namespace qkv::kernels

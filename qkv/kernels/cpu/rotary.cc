@@ -17,7 +17,7 @@ namespace {
 
 void rotary_range(const Rotary& a, int64_t begin, int64_t end) {
   const Floats d;
-  const int64_t half = a.d / 2;
+  const int64_t half = a.rotated / 2, rest = a.d - a.rotated;
   const auto sign = hn::Set(d, a.direction == Turn::forward ? 1.0f : -1.0f);
   for (int64_t row = begin; row < end; ++row) {
     const float *cosines = a.cosines + a.positions[row] * half, *sines = a.sines + a.positions[row] * half;
@@ -35,6 +35,12 @@ void rotary_range(const Rotary& a, int64_t begin, int64_t end) {
         }
         store(d, y0, y + i, part);
         store(d, y1, y + half + i, part);
+      });
+      if (x == y && a.accumulate == Accumulate::no) continue;
+      for_vectors(d, rest, [&](auto part, int64_t i) HWY_ATTR {
+        const int64_t at = a.rotated + i;
+        const auto v = load(d, x + at, part);
+        store(d, a.accumulate == Accumulate::yes ? hn::Add(v, load(d, y + at, part)) : v, y + at, part);
       });
     }
   }

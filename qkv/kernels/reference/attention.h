@@ -19,6 +19,7 @@ struct AttentionBackward {
   Doubles query;   // [query tokens, heads * d_k]
   Doubles key;     // [key tokens, key heads * d_k]
   Doubles value;   // [key tokens, key heads * d_v]
+  Doubles sinks;   // [heads]
   Doubles scores;  // in the layout of the weights: the gradient of a bias of full shape
 };
 // grad_output: [query tokens, heads * d_v] with grad_output_stride.

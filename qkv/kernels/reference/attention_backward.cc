@@ -25,6 +25,7 @@ class Sums {
 
 // With s = q k scale + biases, p = softmax(s), o = sum_j d_j p_j v_j (d: dropout's factors):
 //   dv_j = p_j d_j do,   dp_j = d_j do v_j,   ds_j = p_j (dp_j - sum_l p_l dp_l)
+//   of a sink, whose weight is p and value 0: ds = -p sum_l p_l dp_l
 //   dq = scale sum_j ds_j k_j,   dk_j = scale ds_j q, ds being multiplied by a softcap's derivative first
 AttentionBackward attention_backward(const AttentionShape& shape, const AttentionInput& input,
                                      const float* grad_output, int64_t grad_output_stride) {
@@ -38,9 +39,10 @@ AttentionBackward attention_backward(const AttentionShape& shape, const Attentio
   result.key.resize(static_cast<size_t>(key_tokens * key_width));
   result.value.resize(static_cast<size_t>(key_tokens * value_width));
   result.scores.resize(weight_count(shape));
+  result.sinks.resize(static_cast<size_t>(shape.heads));
   for_rows(shape, [&](const AttentionRow& row) {
     Doubles p(static_cast<size_t>(row.keys)), dp(p.size());
-    softmax_row(shape, input, row, p.data());
+    const double log_sum_exp = softmax_row(shape, input, row, p.data());
     const float* d_output = grad_output + row.query_row * grad_output_stride + row.head * shape.d_v;
     double mean = 0;  // of dp, weighted by p
     for (size_t j = 0; j < p.size(); ++j) {
@@ -55,6 +57,9 @@ AttentionBackward attention_backward(const AttentionShape& shape, const Attentio
       }
       mean += p[j] * dp[j];
     }
+    if (shape.sinks != nullptr && mean != 0)
+      result.sinks[static_cast<size_t>(row.head)] -=
+          std::exp(double{shape.sinks[row.head]} - log_sum_exp) * mean;
     const float* q = query_of(shape, input, row);
     double* dq = result.query.data() + row.query_row * query_width + row.head * shape.d_k;
     for (size_t j = 0; j < p.size(); ++j) {
@@ -96,6 +101,7 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
   });
   bias.store_to(to.bias);
   relative.store_to(to.relative);
+  if (to.sinks != nullptr) store(result.sinks, to.sinks, Accumulate::yes);
 }
 
 }  // namespace qkv::kernels::reference

@@ -38,8 +38,11 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
   const int64_t length = a.lengths[row];
   Doubles weights, output(static_cast<size_t>(a.d_v));
   for (int64_t j = 0; j < length; ++j) weights.push_back(score(a, row, head, j));
-  const double largest = length == 0 ? 0 : *std::ranges::max_element(weights);
-  double sum = 0;
+  double largest = length == 0 ? 0 : *std::ranges::max_element(weights), sum = 0;
+  if (a.sinks != nullptr && length > 0) {
+    largest = std::max(largest, double{a.sinks[head]});
+    sum = std::exp(double{a.sinks[head]} - largest);
+  }
   for (double& w : weights) sum += w = std::exp(w - largest);
   for (double& w : weights) w /= sum;
   for (int64_t j = 0; j < length; ++j) {

@@ -23,7 +23,7 @@ double product(const AttentionShape& shape, const AttentionInput& input, const A
 double score(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t j) {
   const int64_t away = distance(shape, row, j);
   if (shape.causal && away > 0) return kMinusInfinity;
-  if (shape.causal && shape.window > 0 && away <= -shape.window) return kMinusInfinity;
+  if (shape.window > 0 && std::abs(away) >= shape.window) return kMinusInfinity;
   if (shape.keep.data != nullptr && shape.keep.data[bias_index(shape.keep, row, j)] == 0)
     return kMinusInfinity;
   double sum = product(shape, input, row, j);
@@ -45,6 +45,11 @@ double softmax_row(const AttentionShape& shape, const AttentionInput& input, con
   if (largest == kMinusInfinity) {
     std::fill_n(weights, row.keys, 0.0);
     return kMinusInfinity;
+  }
+  if (shape.sinks != nullptr) {
+    const double sink = shape.sinks[row.head];
+    largest = std::max(largest, sink);
+    sum = std::exp(sink - largest);
   }
   for (int64_t j = 0; j < row.keys; ++j) sum += weights[j] = std::exp(weights[j] - largest);
   for (int64_t j = 0; j < row.keys; ++j) weights[j] /= sum;

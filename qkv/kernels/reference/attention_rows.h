@@ -75,7 +75,7 @@ double product(const AttentionShape& shape, const AttentionInput& input, const A
 double score(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t key);
 
 // softmax(q K^T scale + biases) of one row into weights[0 .. keys); all 0 if no key is allowed. Returns the
-// log of the sum of exp(score), -infinity for such a row.
+// log of the sum of exp(score), a sink included; -infinity for such a row.
 double softmax_row(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row,
                    double* weights);
 

@@ -39,13 +39,15 @@ void make_readable(Addresses&... addresses) {
 void convert(Matrix& a) { make_readable(a.data); }
 void convert(MutableMatrix& a) { make_readable(a.data); }
 void convert(WeightRows& a) { make_readable(a.data, a.scales); }
-void convert(AttentionShape& a) { make_readable(a.keep.data, a.bias.data, a.alibi_slopes, a.relative.data); }
+void convert(AttentionShape& a) {
+  make_readable(a.keep.data, a.bias.data, a.alibi_slopes, a.relative.data, a.sinks);
+}
 void convert(AttentionInput& a) { make_readable(a.query, a.key, a.value); }
 void convert(AttentionOutput& a) {
   make_readable(a.output, a.log_sum_exp, a.capture.weights, a.capture.scores, a.capture.top_weights,
                 a.capture.top_keys);
 }
-void convert(AttentionGradients& a) { make_readable(a.query, a.key, a.value, a.bias, a.relative); }
+void convert(AttentionGradients& a) { make_readable(a.query, a.key, a.value, a.bias, a.relative, a.sinks); }
 void convert(Rotary& a) { make_readable(a.x, a.y, a.cosines, a.sines, a.positions); }
 void convert(EmbeddingForward& a) {
   make_readable(a.table.data, a.table.scales, a.ids, a.positions, a.position, a.y);
@@ -146,7 +148,7 @@ std::vector<Address> readable_list(const Address* addresses, int64_t count) {
 
 void attention_cached(const CachedAttention& attention) {
   CachedAttention a = attention;
-  make_readable(a.query, a.alibi_slopes, a.relative.data, a.output);
+  make_readable(a.query, a.alibi_slopes, a.relative.data, a.sinks, a.output);
   std::vector<std::vector<const void*>> entries;
   std::vector<const void* const*> rows;
   std::vector<float*> weights;

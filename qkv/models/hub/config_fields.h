@@ -12,8 +12,19 @@
 
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/config_writer.h"
+#include "qkv/nn/layer_options.h"
 
 namespace qkv::models {
+
+// The layers of a stack whose fields config.json has once for all of them.
+struct Blocks {
+  nn::LayerOptions layer = {};
+  int64_t layers = 0;
+
+  // Throws UsageError if the layers of the stack differ.
+  static Blocks of(const nn::StackOptions& stack) { return {stack.uniform(), stack.size()}; }
+  std::vector<nn::LayerOptions> list() const { return nn::alike(layers, layer); }
+};
 
 class FieldReader {
  public:

@@ -46,7 +46,7 @@ struct TranslationFamily : FamilyOf<TransformerConfig> {
 // Whether scores are only scaled by 1 / sqrt(d_k): no other scale, no soft cap, no window. Few families have
 // fields for these.
 inline bool has_plain_scores(const nn::LayerOptions& layer) {
-  return !layer.attention_scale && layer.attention_softcap == 0 && layer.window == 0;
+  return !layer.attention.scale && layer.attention.softcap == 0 && layer.attention.window == 0;
 }
 
 // The other name of a language model's table, if the output projection is tied to it (WeightRule::also).

@@ -179,7 +179,7 @@ void embed(Service& service, const ExchangeHandle& exchange) {
   if (format != "float" && format != "base64")
     throw HttpError(400,
                     concat("encoding_format: expected \"float\" or \"base64\", found ", quoted_json(format)));
-  const int64_t width = pipelines.embedder->model().config().encoder.layer.d_model;
+  const int64_t width = pipelines.embedder->model().config().encoder.d_model();
   if (const auto dimensions = fields.integer("dimensions", 1, INT32_MAX); dimensions && *dimensions != width)
     throw HttpError(400, concat("dimensions: expected ", width, ", the model's, found ", *dimensions));
   fields.find("user");

@@ -221,8 +221,8 @@ void refuse_settings_of_folder(const std::set<std::string>& given,
 }
 
 models::ModelShape shape_of(const nn::StackOptions& stack, int64_t max_positions) {
-  const nn::LayerOptions& layer = stack.layer;
-  return {.layers = stack.layers,
+  const nn::LayerOptions& layer = stack.first();
+  return {.layers = stack.size(),
           .d_model = layer.d_model,
           .heads = layer.heads,
           .key_heads = layer.key_heads,

@@ -44,8 +44,8 @@ std::string name(const AttentionOptions& o) {
   text << ", heads " << o.heads << ", d_k " << o.d_k << ", d_v " << o.d_v << ", causal " << o.causal
        << ", keep " << static_cast<int>(o.keep) << ", bias " << static_cast<int>(o.bias) << ", dropout "
        << o.dropout << ", size " << o.size << ", key heads " << o.key_heads << ", alibi " << o.alibi
-       << ", relative " << o.relative << ", softcap " << o.softcap << ", aligned to the "
-       << (o.alignment == Alignment::last_key ? "last key" : "first key");
+       << ", relative " << o.relative << ", softcap " << o.softcap << ", window " << o.window << ", sinks "
+       << o.sinks << ", aligned to the " << (o.alignment == Alignment::last_key ? "last key" : "first key");
   return text.str();
 }
 
@@ -109,6 +109,11 @@ void check(const AttentionOptions& options, double factor = 1) {
       return static_cast<int64_t>(s) * bias.batch_stride + h * bias.head_stride + i * bias.query_stride + j;
     });
   }
+  if (options.sinks) {
+    std::vector<double> wanted = slope.sinks;
+    for (double& gradient : wanted) gradient += 0.25;
+    EXPECT_LT(difference(gradients.sinks, wanted) / magnitude(wanted), kBackwardError * factor) << "sinks";
+  }
   const RelativeBias& relative = problem.shape.relative;
   if (options.relative) {
     compare_bias(gradients.relative, [&](size_t s, int64_t h, int64_t i, int64_t j) {
@@ -131,6 +136,8 @@ TEST(AttentionReference, GradientsMatchFiniteDifferences) {
                            .causal = causal,
                            .alignment = causal ? Alignment::first_key : Alignment::last_key,
                            .softcap = causal ? 0.7f : 0.0f,
+                           .window = 4,
+                           .sinks = true,
                            .keep = Mask::full,
                            .bias = Mask::full,
                            .dropout = 0.3f});
@@ -162,6 +169,17 @@ TEST(AttentionReference, GradientsMatchFiniteDifferences) {
       }
       EXPECT_GT(seen, 0.01);
     };
+    for (size_t h = 0; h < problem.sinks().size(); ++h) {
+      float& sink = problem.sinks()[h];
+      const float before = sink, up = before + 1e-3f, down = before - 1e-3f;
+      sink = up;
+      const double high = loss();
+      sink = down;
+      const double low = loss();
+      sink = before;
+      EXPECT_NEAR((high - low) / (static_cast<double>(up) - static_cast<double>(down)), slope.sinks[h], 1e-6);
+      EXPECT_GT(std::abs(slope.sinks[h]), 1e-4);
+    }
     compare(problem.query, slope.query);
     compare(problem.key, slope.key);
     compare(problem.value, slope.value);
@@ -180,6 +198,31 @@ TEST(Attention, EveryLengthAroundTheTiles) {
                .d_v = 5,
                .causal = causal,
                .dropout = n % 3 == 0 && queries == keys ? 0.2f : 0.0f,
+               .seed = ++seed});
+      }
+    }
+  }
+}
+
+TEST(Attention, WindowsAndSinks) {
+  uint64_t seed = 700;
+  for (const bool causal : {false, true}) {
+    for (const int64_t window : {0, 1, 2, 31, 63, 64, 65, 100, 500}) {
+      for (const auto& [queries, keys] :
+           {std::pair{1, 1}, {3, 90}, {70, 70}, {131, 129}, {40, 200}, {200, 40}}) {
+        check({.queries = {queries, 5},
+               .keys = {keys, 0},
+               .heads = 4,
+               .d_k = 8,
+               .d_v = 5,
+               .key_heads = 2,
+               .causal = causal,
+               .alignment = seed % 2 == 0 ? Alignment::last_key : Alignment::first_key,
+               .window = window,
+               .sinks = seed % 3 != 0,
+               .keep = window == 2 ? Mask::full : Mask::none,
+               .dropout = window == 31 ? 0.2f : 0.0f,
+               .empty_row = true,
                .seed = ++seed});
       }
     }

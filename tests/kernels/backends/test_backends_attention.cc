@@ -46,11 +46,16 @@ struct AttentionCall {
     shape.dropout = some_dropout(0.2f);
   }
 
-  void add_window(Call& /*call*/) {
+  void add_window(Call& call) {
     shape.causal = shape.fixed_order = true;
     shape.window = 3;
+    shape.sinks = call.input(4, 8);
     shape.softcap = 0.8f;
     shape.alignment = Alignment::first_key;
+  }
+  void add_window_on_both_sides(Call& call) {
+    shape.window = 2;
+    shape.sinks = call.input(4, 8);
   }
 
   std::vector<int32_t> query_offsets, key_offsets;
@@ -62,8 +67,8 @@ struct AttentionCall {
 TEST(Backends, Attention) {
   for_lengths(0, [](int64_t n) {
     for (const auto& [keys, d] : {std::pair<int64_t, int64_t>{n, 8}, {7, n + 1}, {n + 2, 5}}) {
-      for (const auto add :
-           {&AttentionCall::add_nothing, &AttentionCall::add_masks, &AttentionCall::add_window}) {
+      for (const auto add : {&AttentionCall::add_nothing, &AttentionCall::add_masks,
+                             &AttentionCall::add_window, &AttentionCall::add_window_on_both_sides}) {
         const bool masked = add == &AttentionCall::add_masks;
         expect_agreement(sizes("attention_forward", n), 3e-6, [&](Call& call) {
           AttentionCall a(call, n, keys, d);
@@ -96,7 +101,8 @@ TEST(Backends, Attention) {
                .value_stride = 2 * (d + 1),
                .key_accumulate = Accumulate::yes,
                .bias = masked ? call.output(4 * a.longest * a.longest) : nullptr,
-               .relative = masked ? call.output(4 * (2 * a.longest + 1)) : nullptr});
+               .relative = masked ? call.output(4 * (2 * a.longest + 1)) : nullptr,
+               .sinks = a.shape.sinks != nullptr ? call.output(4) : nullptr});
         });
       }
     }
@@ -149,6 +155,7 @@ TEST(Backends, CachedAttention) {
                                 .weights = weights.data()};
               if (distances) {
                 a.softcap = 0.8f;
+                a.sinks = call.input(kHeads, 6);
                 a.alibi_slopes = call.input(kHeads, 4);
                 a.relative = {call.input(kHeads * (2 * longest + 1), 5), 2 * longest + 1, longest};
               }

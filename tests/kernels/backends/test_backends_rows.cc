@@ -192,7 +192,7 @@ TEST(Backends, EmbeddingsAndRotaryPositions) {
                                         kVocabulary, some_dropout(rate), call.output(kVocabulary * n));
       });
     }
-    const int64_t d = 2 * n, width = kHeads * d;
+    const int64_t d = 2 * n + n % 3, width = kHeads * d;
     for (const Turn direction : {Turn::forward, Turn::back}) {
       for (const Accumulate accumulate : kBoth) {
         expect_agreement(sizes("rotary", d, accumulate), 2e-6, [&](Call& call) {
@@ -203,6 +203,7 @@ TEST(Backends, EmbeddingsAndRotaryPositions) {
                                .rows = kTokens,
                                .heads = kHeads,
                                .d = d,
+                               .rotated = 2 * n,
                                .cosines = call.input(kPositions * n, 2),
                                .sines = call.input(kPositions * n, 3),
                                .positions = call.input(positions),

@@ -27,8 +27,8 @@ using namespace qkv::testing;  // NOLINT(google-build-using-namespace)
 // alike.
 TEST(ImageStart, PositionsOfNearPatchesAreAlike) {
   models::ImageEncoderConfig config{.channels = 1, .height = 28, .width = 28, .patch = 4, .distilled = true};
-  config.encoder = {.layers = 1,
-                    .layer = {.d_model = 96, .heads = 3, .d_ff = 192, .norm = nn::NormPlacement::pre}};
+  config.encoder = {
+      .layers = nn::alike(1, {.d_model = 96, .heads = 3, .d_ff = 192, .norm = nn::NormPlacement::pre})};
   config.labels = {"a", "b"};
   const models::ImageEncoder model(config), again(config);
   initialise_vit(model, 5);

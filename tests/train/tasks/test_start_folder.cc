@@ -123,7 +123,7 @@ TEST(StartFolder, RefusesOtherFolders) {
   EXPECT_THROW(StartFolder(scratch / "nowhere", FolderKind::encoder, {}, false), IoError);
   // A model of other sizes than when the run was set up.
   models::TextEncoderConfig config = models::read_text_encoder_config(golden_model("bert_base"));
-  config.encoder.layer.d_ff += 4;
+  config.encoder.each([](nn::LayerOptions& layer) { layer.d_ff += 4; });
   const models::TextEncoder model(config);
   expect_throw<DataError>("encoder.layers.0.fc1.weight: expected [16, 8], found [12, 8]",
                           [&] { initialise_from(golden_model("bert_base"), model, 1); });

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "qkv/base/parallel.h"
 #include "qkv/kernels/cpu/attention/attention_tasks.h"
 #include "qkv/kernels/cpu/kernels.h"
 
@@ -24,6 +25,14 @@ namespace {
 
 // Floats of keys, values and their gradients processed at a time: half a megabyte of L2 cache.
 constexpr int64_t kBlockFloats = int64_t{1} << 17;
+
+float dot(Floats d, const float* x, const float* y, int64_t count) {
+  auto sum = hn::Zero(d);
+  for_vectors(d, count, [&](auto part, int64_t i) HWY_ATTR {
+    sum = hn::MulAdd(load(d, x + i, part), load(d, y + i, part), sum);
+  });
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
 
 // Scores have queries as rows and keys as lanes, so S = Q K^T and dP = dO V^T need transposed keys and
 // values; the other three products use rows directly.
@@ -198,18 +207,10 @@ class Backward {
       // exp(score - infinity) = 0, for queries without visible keys.
       ahead_.key.fetch(first + i);
       log_sum_exp_[i] = log_sum_exp[i] != kMinusInfinity ? log_sum_exp[i] : -kMinusInfinity;
-      delta_[i] = dot(grad + i * a_.grad_output_stride, output + i * a_.output_stride, d_v);
+      delta_[i] = dot(d_, grad + i * a_.grad_output_stride, output + i * a_.output_stride, d_v);
     }
     const int64_t unseeing = head_.first_query_of(first_key_, first) - first;
     std::fill_n(query_gradient_, unseeing * key_width_, 0.0f);
-  }
-
-  float dot(const float* x, const float* y, int64_t count) const {
-    auto sum = hn::Zero(d_);
-    for_vectors(d_, count, [&](auto part, int64_t i) HWY_ATTR {
-      sum = hn::MulAdd(load(d_, x + i, part), load(d_, y + i, part), sum);
-    });
-    return hn::GetLane(hn::SumOfLanes(d_, sum));
   }
 
   void add_tile(const ScoreTile& tile) {
@@ -401,6 +402,25 @@ class Backward {
   DropoutBits random_{};      // of a group
 };
 
+// A sink has the weight p = exp(sink - log_sum_exp) and no value: d sink = sum over rows of p (0 - D), in the
+// order of the rows.
+void add_sink_gradients(const BackwardArguments& a, int64_t begin, int64_t end) {
+  const Floats d;
+  const int64_t rows = a.shape.query_offsets[a.shape.sequences], d_v = a.shape.d_v;
+  for (int64_t head = begin; head < end; ++head) {
+    const float* log_sum_exp = a.log_sum_exp + head * rows;
+    double sum = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      if (log_sum_exp[i] == kMinusInfinity) continue;
+      const float below = std::min(a.shape.sinks[head] - log_sum_exp[i], 0.0f);
+      const float weight = hn::GetLane(exponential_of_difference(d, hn::Set(d, below)));
+      sum -= double{weight} * double{dot(d, a.grad_output + i * a.grad_output_stride + head * d_v,
+                                         a.output + i * a.output_stride + head * d_v, d_v)};
+    }
+    a.gradients.sinks[head] += static_cast<float>(sum);
+  }
+}
+
 void backward_tasks(const BackwardArguments& arguments, const AttentionTask* tasks, size_t count) {
   Backward backward(arguments);
   for (size_t t = 0; t < count; ++t) {
@@ -417,6 +437,7 @@ HWY_AFTER_NAMESPACE();
 namespace qkv::kernels::cpu {
 
 HWY_EXPORT(backward_tasks);
+HWY_EXPORT(add_sink_gradients);
 
 void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* output,
                         int64_t output_stride, const float* log_sum_exp, const float* grad_output,
@@ -439,6 +460,11 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
   }
   if (gradients.query != nullptr) plan.add_partials(shape, gradients.query, gradients.query_stride);
   if (gradients.relative != nullptr) plan.add_distances(shape, gradients.relative);
+  if (gradients.sinks != nullptr) {
+    parallel_for(shape.heads, 1, [&](int64_t begin, int64_t end) {
+      HWY_DYNAMIC_DISPATCH(add_sink_gradients)(arguments, begin, end);
+    });
+  }
 }
 
 }  // namespace qkv::kernels::cpu

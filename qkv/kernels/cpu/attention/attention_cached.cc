@@ -19,9 +19,10 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 namespace {
 
-// Replaces scores by exp(score - largest); returns their sum.
-float exponentiate(Floats d, float* HWY_RESTRICT scores, int64_t count) {
-  auto most = hn::Set(d, scores[0]);
+// Replaces scores by exp(score - largest), a sink's included unless it is null; returns their sum and the
+// sink's.
+float exponentiate(Floats d, float* HWY_RESTRICT scores, int64_t count, const float* sink) {
+  auto most = hn::Set(d, sink == nullptr ? scores[0] : std::max(scores[0], *sink));
   for_vectors(d, count, [&](auto part, int64_t j) HWY_ATTR {
     // Lanes past the end are 0, which would be too large if all scores are negative.
     const auto v = load(d, scores + j, part);
@@ -39,7 +40,9 @@ float exponentiate(Floats d, float* HWY_RESTRICT scores, int64_t count) {
     store(d, e, scores + j, part);
     sum = hn::Add(sum, e);
   });
-  return hn::GetLane(hn::SumOfLanes(d, sum));
+  const float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  if (sink == nullptr) return total;
+  return total + hn::GetLane(exponential_of_difference(d, hn::Sub(hn::Set(d, *sink), largest)));
 }
 
 // to[i] = factor * sum_j weights[j] values[j][i] for N vectors of i, the last of which may be partial.
@@ -141,7 +144,7 @@ void attend(const CachedAttention& a, int64_t row, int64_t head, const HeadEntri
       [&](int64_t j) { return entries[j] + own.key; }, count, a.scale, scores);
   if (a.softcap > 0) cap_scores(d, a.softcap, count, scores);
   add_distances(d, a, head, count, scores);
-  const float factor = 1 / exponentiate(d, scores, count);
+  const float factor = 1 / exponentiate(d, scores, count, a.sinks == nullptr ? nullptr : a.sinks + head);
   if (a.weights != nullptr) {
     std::transform(scores, scores + count, a.weights[row] + head * count,
                    [factor](float score) { return factor * score; });

@@ -278,12 +278,14 @@ class Forward {
     for (int64_t i = 0; i < task_.count; ++i, to += output_.output_stride) {
       next_.query.fetch(i);
       next_.output.fetch(i);
-      const bool sees = head_.key_limit(task_.first + i) > 0;
+      const bool sees = head_.key_limit(task_.first + i) > head_.key_begin(task_.first + i);
+      if (!sees) largest_[i] = kMinusInfinity;
       total_[i] = sees ? hn::GetLane(hn::SumOfLanes(d_, hn::Load(d_, sums_ + i * lanes))) : 0.0f;
       if (total_[i] == 0) {
         std::fill_n(to, shape_.d_v, 0.0f);
       } else {
-        put_row<false>(d_, outputs_ + i * value_width_, shape_.d_v, hn::Set(d_, kept / total_[i]), to);
+        const float factor = shape_.sinks == nullptr ? kept / total_[i] : kept * add_sink(i) / total_[i];
+        put_row<false>(d_, outputs_ + i * value_width_, shape_.d_v, hn::Set(d_, factor), to);
       }
     }
     if (output_.log_sum_exp == nullptr) return;
@@ -294,6 +296,18 @@ class Forward {
       const auto nothing = hn::Eq(total, hn::Zero(d_));
       store(d_, hn::IfThenElse(nothing, hn::Set(d_, kMinusInfinity), sum), log_sum_exp + i, part);
     });
+  }
+
+  // Adds the head's sink to a row's sum; returns the factor by which the other summands have changed.
+  float add_sink(int64_t i) {
+    const float sink = shape_.sinks[task_.head], most = std::max(largest_[i], sink);
+    const auto exponential = [&](float score) HWY_ATTR {
+      return hn::GetLane(exponential_of_difference(d_, hn::Set(d_, score - most)));
+    };
+    const float factor = exponential(largest_[i]);
+    total_[i] = factor * total_[i] + exponential(sink);
+    largest_[i] = most;
+    return factor;
   }
 
   // Recomputes the scores of the captured rows, now that the sums are known.

@@ -62,27 +62,29 @@ struct AttentionHead {
         queries(shape.query_offsets[sequence + 1] - first_query),
         keys(shape.key_offsets[sequence + 1] - first_key),
         position(shape.alignment == Alignment::last_key ? keys - queries : 0),
-        window(shape.causal ? shape.window : 0),
-        causal(shape.causal) {}
+        window(shape.window),
+        ahead(shape.causal ? 0 : shape.window - 1),
+        limited(shape.causal || shape.window > 0) {}
 
   // The end of the keys visible to query i.
   int64_t key_limit(int64_t i) const {
-    return causal ? std::clamp<int64_t>(i + 1 + position, 0, keys) : keys;
+    return limited ? std::clamp<int64_t>(i + 1 + position + ahead, 0, keys) : keys;
   }
   // The first key visible to query i, or one before it.
   int64_t key_begin(int64_t i) const {
     return window > 0 ? std::max<int64_t>(0, i + 1 + position - window) : 0;
   }
-  // The first query from `from` on that is at or after key j.
+  // The first query from `from` on that sees key j, were it not for the window's begin.
   int64_t first_query_of(int64_t j, int64_t from) const {
-    return causal ? std::max(from, j - position) : from;
+    return limited ? std::max(from, j - position - ahead) : from;
   }
 
   int64_t first_query = 0, first_key = 0;  // rows in the batch
   int64_t queries = 0, keys = 0;
   int64_t position = 0;  // of query 0, if key 0 is at position 0
-  int64_t window = 0;    // sliding window of causal attention; 0: all keys
-  bool causal = false;
+  int64_t window = 0;    // sliding window; 0: all keys
+  int64_t ahead = 0;     // visible keys after the query's own, if limited
+  bool limited = false;  // causal, or by a window
 };
 
 // The tasks of a call, in order. The division depends on the shape only, and for sums in the backward pass on

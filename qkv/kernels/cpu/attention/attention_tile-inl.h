@@ -45,18 +45,18 @@ HWY_INLINE int64_t seen_keys(const AttentionHead& head, const ScoreTile& tile, i
   return std::clamp<int64_t>(head.key_limit(i) - tile.key, 0, tile.keys);
 }
 
-// Splits a tile into groups of queries with equal numbers of visible lane units, so that causality saves
-// work, and calls body(group); queries without visible keys are skipped. A group's `keys` are those visible
-// to its last query.
+// Splits a tile into groups of queries with equal numbers of visible lane units, so that causality and
+// windows save work, and calls body(group); queries without visible keys are skipped. A group's `keys` are
+// those visible to its last query.
 template <class Body>
 HWY_INLINE void for_causal_groups(const AttentionHead& head, const ScoreTile& tile, const Body& body) {
   const int64_t end = tile.query + tile.queries;
-  if (!head.causal) {
+  if (!head.limited) {
     body(tile);
     return;
   }
   // Query i sees i + shift keys of the tile, clamped.
-  const int64_t shift = head.position + 1 - tile.key;
+  const int64_t shift = head.position + 1 + head.ahead - tile.key;
   for (int64_t i = std::max(tile.query, 1 - shift); i < end;) {
     const int64_t seen = std::min(i + shift, tile.keys);
     const int64_t next = padded(seen) >= tile.keys ? end : std::min(end, padded(seen) - shift + 1);

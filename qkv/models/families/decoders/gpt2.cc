@@ -11,12 +11,12 @@ namespace qkv::models {
 namespace {
 
 template <class Fields, class Config>
-void visit_gpt2_fields(const Fields& fields, Config& config) {
-  auto& layer = config.decoder.layer;
+void visit_gpt2_fields(const Fields& fields, Config& config, Blocks& blocks) {
+  nn::LayerOptions& layer = blocks.layer;
   fields("vocab_size", config.vocabulary);
   fields("n_positions", config.max_positions);
   fields("n_embd", layer.d_model);
-  fields("n_layer", config.decoder.layers);
+  fields("n_layer", blocks.layers);
   fields("n_head", layer.heads);
   fields("n_inner", layer.d_ff, 4 * layer.d_model);
   fields("activation_function", layer.activation, "gelu_new");
@@ -32,9 +32,11 @@ void visit_gpt2_fields(const Fields& fields, Config& config) {
 LanguageModelConfig parse(const ConfigReader& reader) {
   reader.require_class({"GPT2LMHeadModel", "GPT2DoubleHeadsModel", "GPT2Model"});
   LanguageModelConfig config{.embedding = {.scale = false, .positions = {.kind = nn::PositionKind::learned}},
-                             .decoder = {.layer = {.norm = nn::NormPlacement::pre}, .final_norm = true}};
-  visit_gpt2_fields(FieldReader(reader), config);
-  config.embedding.d_model = config.decoder.layer.d_model;
+                             .decoder = {.final_norm = true}};
+  Blocks blocks{.layer = {.norm = nn::NormPlacement::pre}};
+  visit_gpt2_fields(FieldReader(reader), config, blocks);
+  config.decoder.layers = blocks.list();
+  config.embedding.d_model = blocks.layer.d_model;
   config.embedding.positions.max_positions = config.max_positions;
   reader.require_boolean("scale_attn_weights", true);
   reader.require_boolean("scale_attn_by_inverse_layer_idx", false);
@@ -57,25 +59,26 @@ LanguageModelConfig parse(const ConfigReader& reader) {
 }
 
 ConfigWriter serialize(const LanguageModelConfig& config) {
-  const nn::LayerOptions& layer = config.decoder.layer;
+  Blocks blocks = Blocks::of(config.decoder);
+  const nn::LayerOptions& layer = blocks.layer;
   const auto usual = [&](int64_t width) { return width == 0 || width * layer.heads == layer.d_model; };
-  const bool fits = config.embedding.positions.kind == nn::PositionKind::learned &&
-                    config.embedding.positions.first_row == 0 && config.embedding.positions.pad_id < 0 &&
-                    has_plain_scores(layer) &&
-                    config.embedding.positions.max_positions == config.max_positions &&
-                    config.embedding.token_types == 0 && !config.embedding.norm && !config.embedding.scale &&
-                    config.decoder.final_norm && layer.norm == nn::NormPlacement::pre &&
-                    layer.norm_kind == nn::NormKind::layer && !layer.gated && layer.attention_bias &&
-                    layer.feed_forward_bias && usual(layer.d_k) && usual(layer.d_v) &&
-                    (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
-                    layer.positions.kind == nn::PositionKind::none;
+  const bool fits =
+      config.embedding.positions.kind == nn::PositionKind::learned &&
+      config.embedding.positions.first_row == 0 && config.embedding.positions.pad_id < 0 &&
+      has_plain_scores(layer) && config.embedding.positions.max_positions == config.max_positions &&
+      config.embedding.token_types == 0 && !config.embedding.norm && !config.embedding.scale &&
+      config.decoder.final_norm && layer.norm == nn::NormPlacement::pre &&
+      layer.norm_kind == nn::NormKind::layer && !layer.gated &&
+      layer.attention.bias == nn::ProjectionBiases{} && layer.feed_forward_bias && usual(layer.d_k) &&
+      usual(layer.d_v) && (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
+      layer.attention.positions.kind == nn::PositionKind::none;
   if (!fits) {
     throw UsageError(
         "gpt2: expected learned positions, pre-norm blocks with layer norms, biases and as many "
         "key heads, found another model");
   }
   ConfigWriter writer("gpt2", "GPT2LMHeadModel");
-  visit_gpt2_fields(FieldWriter(writer), config);
+  visit_gpt2_fields(FieldWriter(writer), config, blocks);
   return writer;
 }
 

@@ -11,8 +11,12 @@ namespace {
 LanguageModelConfig parse(const ConfigReader& reader) {
   reader.require_class({"LlamaForCausalLM", "LlamaModel"});
   LanguageModelConfig config = parse_llama_fields(reader);
-  config.decoder.layer.attention_bias = reader.boolean("attention_bias", false);
-  config.decoder.layer.feed_forward_bias = reader.boolean("mlp_bias", false);
+  const bool attention_bias = reader.boolean("attention_bias", false),
+             mlp_bias = reader.boolean("mlp_bias", false);
+  config.decoder.each([&](nn::LayerOptions& layer) {
+    layer.attention.bias = nn::ProjectionBiases::all(attention_bias);
+    layer.feed_forward_bias = mlp_bias;
+  });
   // A parallelisation setting that does not affect results; fields repeated in SmolLM's folders.
   constexpr std::array<std::string_view, 3> kIrrelevant{"pretraining_tp", "is_llama_config",
                                                         "rope_interleaved"};
@@ -21,11 +25,14 @@ LanguageModelConfig parse(const ConfigReader& reader) {
 }
 
 ConfigWriter serialize(const LanguageModelConfig& config) {
-  const nn::LayerOptions& layer = config.decoder.layer;
-  if (layer.window != 0)
-    throw UsageError(concat("llama: expected no window, found ", layer.window, ", which mistral has"));
+  const nn::LayerOptions& layer = config.decoder.uniform();
+  if (layer.attention.bias != nn::ProjectionBiases::all(layer.attention.bias.query))
+    throw UsageError("llama: expected biases of all projections of attention or of none, found some");
+  if (layer.attention.window != 0)
+    throw UsageError(
+        concat("llama: expected no window, found ", layer.attention.window, ", which mistral has"));
   ConfigWriter writer = serialize_llama_fields(config, "llama", "LlamaForCausalLM");
-  writer.boolean("attention_bias", layer.attention_bias);
+  writer.boolean("attention_bias", layer.attention.bias.query);
   writer.boolean("mlp_bias", layer.feed_forward_bias);
   return writer;
 }

@@ -92,13 +92,13 @@ ConfigWriter rotary_words(const nn::PositionOptions& positions) {
 }
 
 template <class Fields, class Config>
-void visit_llama_fields(const Fields& fields, Config& config, const LlamaDefaults& defaults) {
-  auto& layer = config.decoder.layer;
+void visit_llama_fields(const Fields& fields, Config& config, Blocks& blocks, const LlamaDefaults& defaults) {
+  nn::LayerOptions& layer = blocks.layer;
   fields("vocab_size", config.vocabulary);
   fields("max_position_embeddings", config.max_positions, defaults.max_positions);
   fields("hidden_size", layer.d_model);
   fields("intermediate_size", layer.d_ff);
-  fields("num_hidden_layers", config.decoder.layers);
+  fields("num_hidden_layers", blocks.layers);
   fields("num_attention_heads", layer.heads);
   fields("num_key_value_heads", layer.key_heads, defaults.key_heads > 0 ? defaults.key_heads : layer.heads);
   fields("head_dim", layer.d_k, layer.heads > 0 ? layer.d_model / layer.heads : 0);
@@ -113,17 +113,17 @@ void visit_llama_fields(const Fields& fields, Config& config, const LlamaDefault
 }  // namespace
 
 LanguageModelConfig parse_llama_fields(const ConfigReader& reader, const LlamaDefaults& defaults) {
-  LanguageModelConfig config{.embedding = {.scale = false, .positions = {}},
-                             .decoder = {.layer = {.gated = true,
-                                                   .norm = nn::NormPlacement::pre,
-                                                   .norm_kind = nn::NormKind::rms,
-                                                   .attention_bias = false,
-                                                   .feed_forward_bias = false},
-                                         .final_norm = true}};
-  visit_llama_fields(FieldReader(reader), config, defaults);
-  nn::LayerOptions& layer = config.decoder.layer;
+  LanguageModelConfig config{.embedding = {.scale = false, .positions = {}}, .decoder = {.final_norm = true}};
+  Blocks blocks{.layer = {.gated = true,
+                          .feed_forward_bias = false,
+                          .norm = nn::NormPlacement::pre,
+                          .norm_kind = nn::NormKind::rms,
+                          .attention = {.bias = nn::ProjectionBiases::all(false)}}};
+  nn::LayerOptions& layer = blocks.layer;
+  visit_llama_fields(FieldReader(reader), config, blocks, defaults);
   layer.d_v = layer.d_k;
-  layer.positions = read_positions(reader, config.max_positions);
+  layer.attention.positions = read_positions(reader, config.max_positions);
+  config.decoder.layers = blocks.list();
   config.embedding.d_model = layer.d_model;
   reader.require_boolean("is_encoder_decoder", false);
   if (reader.number("partial_rotary_factor", 1) != 1) reader.reject("partial_rotary_factor", "1");
@@ -132,29 +132,29 @@ LanguageModelConfig parse_llama_fields(const ConfigReader& reader, const LlamaDe
 
 ConfigWriter serialize_llama_fields(const LanguageModelConfig& config, const char* family,
                                     const char* architecture) {
-  const nn::LayerOptions& layer = config.decoder.layer;
+  Blocks blocks = Blocks::of(config.decoder);
+  nn::LayerOptions& layer = blocks.layer;
   const int64_t width = layer.d_k > 0 ? layer.d_k : layer.d_model / layer.heads;
   const bool fits =
       config.embedding.positions.kind == nn::PositionKind::none && !config.embedding.scale &&
       config.embedding.token_types == 0 && !config.embedding.norm && config.decoder.final_norm &&
       layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::rms && layer.gated &&
-      layer.positions.kind == nn::PositionKind::rotary && !layer.attention_scale &&
-      layer.attention_softcap == 0 && width == (layer.d_v > 0 ? layer.d_v : layer.d_model / layer.heads);
+      layer.attention.positions.kind == nn::PositionKind::rotary && !layer.attention.scale &&
+      layer.attention.softcap == 0 && width == (layer.d_v > 0 ? layer.d_v : layer.d_model / layer.heads);
   if (!fits) {
     throw UsageError(concat(family,
                             ": expected rotary positions and pre-norm blocks with RMS norms and gated ",
                             "feed-forwards, found another model"));
   }
-  const ConfigWriter rotary = rotary_words(layer.positions);
+  const ConfigWriter rotary = rotary_words(layer.attention.positions);
   ConfigWriter writer(family, architecture);
-  LanguageModelConfig written = config;
-  written.decoder.layer.d_k = width;
-  if (layer.key_heads == 0) written.decoder.layer.key_heads = layer.heads;
-  visit_llama_fields(FieldWriter(writer), written, {});
+  layer.d_k = width;
+  if (layer.key_heads == 0) layer.key_heads = layer.heads;
+  visit_llama_fields(FieldWriter(writer), config, blocks, {});
   writer.object("rope_parameters", rotary);
   // For older programs.
-  writer.number("rope_theta", layer.positions.rotary_base);
-  if (layer.positions.rotary_scaling.kind != Kind::none) writer.object("rope_scaling", rotary);
+  writer.number("rope_theta", layer.attention.positions.rotary_base);
+  if (layer.attention.positions.rotary_scaling.kind != Kind::none) writer.object("rope_scaling", rotary);
   return writer;
 }
 

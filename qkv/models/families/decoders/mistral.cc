@@ -23,7 +23,8 @@ LanguageModelConfig parse(const ConfigReader& reader) {
   LanguageModelConfig config =
       parse_llama_fields(reader, {.key_heads = reader.is_null("num_key_value_heads") ? 0 : kUsualKeyHeads,
                                   .max_positions = kUsualPositions});
-  config.decoder.layer.window = read_window(reader);
+  config.decoder.each(
+      [window = read_window(reader)](nn::LayerOptions& layer) { layer.attention.window = window; });
   reader.require_boolean("attention_bias", false);
   reader.require_boolean("mlp_bias", false);
   reader.reject_unknown_model_fields({});
@@ -31,12 +32,12 @@ LanguageModelConfig parse(const ConfigReader& reader) {
 }
 
 ConfigWriter serialize(const LanguageModelConfig& config) {
-  const nn::LayerOptions& layer = config.decoder.layer;
-  if (layer.attention_bias || layer.feed_forward_bias)
+  const nn::LayerOptions& layer = config.decoder.uniform();
+  if (layer.attention.bias != nn::ProjectionBiases::all(false) || layer.feed_forward_bias)
     throw UsageError("mistral: expected blocks without biases, found some, which llama has");
   ConfigWriter writer = serialize_llama_fields(config, "mistral", "MistralForCausalLM");
-  if (layer.window > 0) {
-    writer.integer("sliding_window", layer.window);
+  if (layer.attention.window > 0) {
+    writer.integer("sliding_window", layer.attention.window);
   } else {
     writer.null("sliding_window");
   }

@@ -18,7 +18,9 @@ void visit_marian_fields(const Fields& fields, Config& config) {
   fields("encoder_layers", config.encoder_layers);
   fields("decoder_layers", config.decoder_layers);
   fields("encoder_attention_heads", config.heads);
+  fields("decoder_attention_heads", config.decoder_heads);
   fields("encoder_ffn_dim", config.d_ff);
+  fields("decoder_ffn_dim", config.decoder_d_ff);
   fields("activation_function", config.activation);
   fields("max_position_embeddings", config.max_positions, 512);
   fields("scale_embedding", config.scale_embedding, false);
@@ -35,11 +37,8 @@ TransformerConfig parse(const ConfigReader& reader) {
   reader.require_class({"MarianMTModel", "MarianModel"});
   TransformerConfig config;
   visit_marian_fields(FieldReader(reader), config);
-  if (reader.integer("decoder_attention_heads") != config.heads) {
-    reader.reject("decoder_attention_heads", concat("the encoder's ", config.heads));
-  }
-  if (reader.integer("decoder_ffn_dim") != config.d_ff)
-    reader.reject("decoder_ffn_dim", concat("the encoder's ", config.d_ff));
+  if (config.decoder_heads == config.heads) config.decoder_heads = 0;
+  if (config.decoder_d_ff == config.d_ff) config.decoder_d_ff = 0;
   const bool shared = reader.boolean("share_encoder_decoder_embeddings", true);
   const bool tied = reader.boolean("tie_word_embeddings", true);
   if (shared && !tied) reader.reject("tie_word_embeddings", "true, as the embeddings are shared");
@@ -67,8 +66,8 @@ bool fits(const TransformerConfig& config) {
   return config.norm == nn::NormPlacement::post && config.norm_kind == nn::NormKind::layer &&
          config.epsilon == 1e-5f && !config.gated && config.bias && config.output_bias &&
          config.positions == nn::PositionKind::sinusoidal_halves && config.tying != Tying::inputs &&
-         config.scale_attention && !config.scale_output && !config.final_norm && usual(config.d_k) &&
-         usual(config.d_v) && config.d_model % 2 == 0 && config.source_eos;
+         config.scale_attention && !config.embedding_norm && !config.scale_output && !config.final_norm &&
+         usual(config.d_k) && usual(config.d_v) && config.d_model % 2 == 0 && config.source_eos;
 }
 
 ConfigWriter serialize(const TransformerConfig& config) {
@@ -78,9 +77,10 @@ ConfigWriter serialize(const TransformerConfig& config) {
         "sinusoidal positions in halves, and </s> after sources, found another model");
   }
   ConfigWriter writer("marian", "MarianMTModel");
-  visit_marian_fields(FieldWriter(writer), config);
-  writer.integer("decoder_attention_heads", config.heads);
-  writer.integer("decoder_ffn_dim", config.d_ff);
+  TransformerConfig written = config;
+  if (written.decoder_heads == 0) written.decoder_heads = config.heads;
+  if (written.decoder_d_ff == 0) written.decoder_d_ff = config.d_ff;
+  visit_marian_fields(FieldWriter(writer), written);
   writer.boolean("share_encoder_decoder_embeddings", config.tying == Tying::three_way);
   writer.boolean("tie_word_embeddings", config.tying != Tying::none);
   writer.number("encoder_layerdrop", 0.0);

@@ -89,19 +89,20 @@ int64_t width_of(const nn::LayerOptions& layer, int64_t width) {
 }
 
 bool are_blocks(const nn::StackOptions& stack) {
-  const nn::LayerOptions& layer = stack.layer;
+  const nn::LayerOptions& layer = stack.uniform();
   return stack.final_norm && layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::rms &&
-         !layer.attention_bias && !layer.feed_forward_bias && layer.attention_scale == 1.0f &&
-         layer.attention_softcap == 0 && layer.window == 0 &&
-         layer.positions.kind == nn::PositionKind::relative &&
+         layer.attention.bias == nn::ProjectionBiases::all(false) && !layer.feed_forward_bias &&
+         layer.attention.scale == 1.0f && layer.attention.softcap == 0 && layer.attention.window == 0 &&
+         layer.attention.positions.kind == nn::PositionKind::relative &&
          (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
          width_of(layer, layer.d_k) == width_of(layer, layer.d_v) &&
          !(layer.gated && layer.activation == Activation::gelu_exact);  // whose words mean the other
 }
 
 bool fits(const TransformerConfig& config) {
-  return are_blocks(config.encoder_stack()) && !config.output_bias && !config.scale_embedding &&
-         config.source_eos && config.source_vocabulary == config.target_vocabulary &&
+  return are_blocks(config.encoder_stack()) && config.decoder_heads == 0 && config.decoder_d_ff == 0 &&
+         !config.embedding_norm && !config.output_bias && !config.scale_embedding && config.source_eos &&
+         config.source_vocabulary == config.target_vocabulary &&
          config.tying == (config.scale_output ? Tying::three_way : Tying::inputs);
 }
 
@@ -128,16 +129,16 @@ ConfigWriter written(const Config& config, std::string_view architecture, int64_
         "t5: expected relative positions and pre-norm blocks with RMS norms, without biases and with scores "
         "that are not scaled, found another model");
   }
-  const nn::LayerOptions& layer = encoder.layer;
+  const nn::LayerOptions& layer = encoder.uniform();
   ConfigWriter writer("t5", architecture);
   writer.integer("vocab_size", vocabulary);
   writer.integer("d_model", layer.d_model);
   writer.integer("d_kv", width_of(layer, layer.d_k));
   writer.integer("d_ff", layer.d_ff);
-  writer.integer("num_layers", encoder.layers);
+  writer.integer("num_layers", encoder.size());
   writer.integer("num_heads", layer.heads);
-  writer.integer("relative_attention_num_buckets", layer.positions.buckets);
-  writer.integer("relative_attention_max_distance", layer.positions.max_distance);
+  writer.integer("relative_attention_num_buckets", layer.attention.positions.buckets);
+  writer.integer("relative_attention_max_distance", layer.attention.positions.max_distance);
   writer.string("feed_forward_proj", feed_forward_words(layer));
   writer.number("layer_norm_epsilon", layer.epsilon);
   writer.number("dropout_rate", layer.dropout);
@@ -202,7 +203,7 @@ WeightMap encoder_weight_map(const TextEncoderConfig& config) {
                            .theirs = "shared",
                            .also = {"encoder.embed_tokens"},
                            .otherwise = {"decoder.embed_tokens"}}}};
-  add_stack(map, "encoder.", "encoder", config.encoder.layer.gated);
+  add_stack(map, "encoder.", "encoder", config.encoder.first().gated);
   return map;
 }
 

@@ -18,7 +18,7 @@ constexpr std::array<EncoderArchitecture, 6> kArchitectures{
 
 TextEncoderConfig parse(const ConfigReader& reader) {
   TextEncoderConfig config = parse_bert_fields(reader, kArchitectures, /*first_row=*/0);
-  config.masked_language_activation = config.encoder.layer.activation;
+  config.masked_language_activation = config.encoder.first().activation;
   // Training dropout, and a pooler described in TensorFlow's first folders that was never built.
   constexpr std::array<std::string_view, 7> kIrrelevant{
       "classifier_dropout",   "directionality",       "pooler_fc_size", "pooler_num_attention_heads",

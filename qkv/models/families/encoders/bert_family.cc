@@ -18,11 +18,11 @@ constexpr std::array<std::pair<std::string_view, ProblemType>, 3> kProblemTypes{
      {"regression", ProblemType::regression}}};
 
 template <class Fields, class Config>
-void visit_bert_fields(const Fields& fields, Config& config) {
+void visit_bert_fields(const Fields& fields, Config& config, Blocks& blocks) {
   fields("vocab_size", config.vocabulary);
   fields("max_position_embeddings", config.embedding.positions.max_positions, 512);
   fields("type_vocab_size", config.embedding.token_types, 2);
-  visit_block_fields(fields, config.encoder, 0.1);
+  visit_block_fields(fields, blocks, 0.1);
 }
 
 }  // namespace
@@ -112,12 +112,14 @@ TextEncoderConfig parse_bert_fields(const ConfigReader& reader, std::span<const 
       .embedding = {.scale = false,
                     .positions = {.kind = nn::PositionKind::learned, .first_row = first_row},
                     .norm = true}};
-  visit_bert_fields(FieldReader(reader), config);
+  Blocks blocks;
+  visit_bert_fields(FieldReader(reader), config, blocks);
+  config.encoder.layers = blocks.list();
   nn::EmbeddingConfig& embedding = config.embedding;
   config.max_positions = embedding.positions.max_positions - first_row;
-  embedding.d_model = config.encoder.layer.d_model;
-  embedding.epsilon = config.encoder.layer.epsilon;
-  embedding.dropout = config.encoder.layer.dropout;
+  embedding.d_model = blocks.layer.d_model;
+  embedding.epsilon = blocks.layer.epsilon;
+  embedding.dropout = blocks.layer.dropout;
   read_heads(reader, known, config);
   reader.require_string("position_embedding_type", "absolute");
   reader.require_boolean("is_decoder", false);
@@ -131,13 +133,14 @@ ConfigWriter serialize_bert_fields(const TextEncoderConfig& config, const char* 
                                    std::span<const EncoderArchitecture> known, int64_t first_row) {
   require_bert_blocks(config, family, first_row);
   ConfigWriter writer(family, architecture_of(config, known).name);
-  visit_bert_fields(FieldWriter(writer), config);
+  Blocks blocks = Blocks::of(config.encoder);
+  visit_bert_fields(FieldWriter(writer), config, blocks);
   write_labels(config.labels, config.problem, writer);
   return writer;
 }
 
 void require_bert_blocks(const TextEncoderConfig& config, const char* family, int64_t first_row) {
-  const nn::LayerOptions& layer = config.encoder.layer;
+  const nn::LayerOptions& layer = config.encoder.uniform();
   const nn::EmbeddingConfig& embedding = config.embedding;
   const auto usual = [&](int64_t width) { return width == 0 || width * layer.heads == layer.d_model; };
   const bool fits =
@@ -145,9 +148,9 @@ void require_bert_blocks(const TextEncoderConfig& config, const char* family, in
       embedding.positions.pad_id == first_row - 1 && !embedding.scale && embedding.norm &&
       has_plain_scores(layer) && embedding.epsilon == layer.epsilon && !config.encoder.final_norm &&
       layer.norm == nn::NormPlacement::post && layer.norm_kind == nn::NormKind::layer && !layer.gated &&
-      layer.attention_bias && layer.feed_forward_bias && usual(layer.d_k) && usual(layer.d_v) &&
-      (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
-      layer.positions.kind == nn::PositionKind::none;
+      layer.attention.bias == nn::ProjectionBiases{} && layer.feed_forward_bias && usual(layer.d_k) &&
+      usual(layer.d_v) && (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
+      layer.attention.positions.kind == nn::PositionKind::none;
   if (!fits) {
     throw UsageError(concat(family, ": expected learned positions from row ", first_row,
                             " on, a norm of the embeddings and post-norm "

@@ -36,9 +36,9 @@ const EncoderArchitecture& architecture_of(const TextEncoderConfig& config,
 void write_labels(const std::vector<std::string>& labels, ProblemType problem, ConfigWriter& writer);
 
 // The fields of the blocks under BERT's names, which RoBERTa and ViT share. `dropout`: the default rate.
-template <class Fields, class Stack>
-void visit_block_fields(const Fields& fields, Stack& blocks, double dropout) {
-  auto& layer = blocks.layer;
+template <class Fields>
+void visit_block_fields(const Fields& fields, Blocks& blocks, double dropout) {
+  nn::LayerOptions& layer = blocks.layer;
   fields("hidden_size", layer.d_model);
   fields("num_hidden_layers", blocks.layers);
   fields("num_attention_heads", layer.heads);

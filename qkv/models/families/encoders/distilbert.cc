@@ -17,12 +17,12 @@ constexpr std::array<EncoderArchitecture, 4> kArchitectures{
 constexpr float kEpsilon = 1e-12f;  // a constant in transformers, not a field
 
 template <class Fields, class Config>
-void visit_distilbert_fields(const Fields& fields, Config& config) {
-  auto& layer = config.encoder.layer;
+void visit_distilbert_fields(const Fields& fields, Config& config, Blocks& blocks) {
+  nn::LayerOptions& layer = blocks.layer;
   fields("vocab_size", config.vocabulary);
   fields("max_position_embeddings", config.embedding.positions.max_positions, 512);
   fields("dim", layer.d_model);
-  fields("n_layers", config.encoder.layers);
+  fields("n_layers", blocks.layers);
   fields("n_heads", layer.heads);
   fields("hidden_dim", layer.d_ff);
   fields("activation", layer.activation, "gelu");
@@ -35,13 +35,14 @@ TextEncoderConfig parse(const ConfigReader& reader) {
                                          .positions = {.kind = nn::PositionKind::learned},
                                          .norm = true,
                                          .epsilon = kEpsilon},
-                           .encoder = {.layer = {.epsilon = kEpsilon}},
                            .pooler_activation = Activation::relu};
-  visit_distilbert_fields(FieldReader(reader), config);
+  Blocks blocks{.layer = {.epsilon = kEpsilon}};
+  visit_distilbert_fields(FieldReader(reader), config, blocks);
+  config.encoder.layers = blocks.list();
   config.max_positions = config.embedding.positions.max_positions;
-  config.embedding.d_model = config.encoder.layer.d_model;
-  config.embedding.dropout = config.encoder.layer.dropout;
-  config.masked_language_activation = config.encoder.layer.activation;
+  config.embedding.d_model = blocks.layer.d_model;
+  config.embedding.dropout = blocks.layer.dropout;
+  config.masked_language_activation = blocks.layer.activation;
   read_heads(reader, kArchitectures, config);
   reader.require_boolean("is_encoder_decoder", false);
   reader.require_boolean("tie_word_embeddings", true);
@@ -56,7 +57,8 @@ TextEncoderConfig parse(const ConfigReader& reader) {
 ConfigWriter serialize(const TextEncoderConfig& config) {
   require_bert_blocks(config, "distilbert", /*first_row=*/0);
   ConfigWriter writer("distilbert", architecture_of(config, kArchitectures).name);
-  visit_distilbert_fields(FieldWriter(writer), config);
+  Blocks blocks = Blocks::of(config.encoder);
+  visit_distilbert_fields(FieldWriter(writer), config, blocks);
   write_labels(config.labels, config.problem, writer);
   return writer;
 }

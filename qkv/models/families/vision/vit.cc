@@ -29,20 +29,22 @@ const Words& deit() {
 }
 
 template <class Fields, class Config>
-void visit_vit_fields(const Fields& fields, Config& config) {
+void visit_vit_fields(const Fields& fields, Config& config, Blocks& blocks) {
   fields("image_size", config.height, 224);
   fields("patch_size", config.patch, 16);
   fields("num_channels", config.channels, 3);
-  visit_block_fields(fields, config.encoder, 0);
+  visit_block_fields(fields, blocks, 0);
 }
 
 ImageEncoderConfig parse(const ConfigReader& reader, const Words& words) {
   ImageEncoderConfig config{.distilled = words.distilled,
-                            .encoder = {.layer = {.norm = nn::NormPlacement::pre}, .final_norm = true},
+                            .encoder = {.final_norm = true},
                             .pooler_activation = reader.activation("pooler_act", "tanh")};
-  visit_vit_fields(FieldReader(reader), config);
+  Blocks blocks{.layer = {.norm = nn::NormPlacement::pre}};
+  visit_vit_fields(FieldReader(reader), config, blocks);
+  config.encoder.layers = blocks.list();
   config.width = config.height;
-  config.dropout = config.encoder.layer.dropout;
+  config.dropout = blocks.layer.dropout;
   const std::vector<std::string> classes = reader.strings("architectures");
   const std::string name = classes.empty() ? words.base : classes.front();
   config.pooler = name == words.base;
@@ -57,7 +59,7 @@ ImageEncoderConfig parse(const ConfigReader& reader, const Words& words) {
   }
   reader.require_boolean("qkv_bias", true);
   reader.require_boolean("is_encoder_decoder", false);
-  reader.require_integer("pooler_output_size", config.encoder.layer.d_model);
+  reader.require_integer("pooler_output_size", blocks.layer.d_model);
   // Of a masked-patch head, and of models with tokens.
   constexpr std::array<std::string_view, 2> kIrrelevant{"encoder_stride", "tie_word_embeddings"};
   reader.reject_unknown_model_fields(kIrrelevant);
@@ -65,13 +67,14 @@ ImageEncoderConfig parse(const ConfigReader& reader, const Words& words) {
 }
 
 ConfigWriter serialize(const ImageEncoderConfig& config, const Words& words) {
-  const nn::LayerOptions& layer = config.encoder.layer;
+  Blocks blocks = Blocks::of(config.encoder);
+  const nn::LayerOptions& layer = blocks.layer;
   const bool fits = config.height == config.width && config.distilled == words.distilled &&
                     config.pooler == config.labels.empty() && config.encoder.final_norm &&
                     layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::layer &&
-                    !layer.gated && layer.attention_bias && layer.feed_forward_bias && layer.key_heads == 0 &&
-                    layer.d_k == 0 && layer.d_v == 0 && has_plain_scores(layer) &&
-                    layer.positions.kind == nn::PositionKind::none;
+                    !layer.gated && layer.attention.bias == nn::ProjectionBiases{} &&
+                    layer.feed_forward_bias && layer.key_heads == 0 && layer.d_k == 0 && layer.d_v == 0 &&
+                    has_plain_scores(layer) && layer.attention.positions.kind == nn::PositionKind::none;
   if (!fits) {
     throw UsageError(concat(words.model_type,
                             ": expected square images, pre-norm blocks with layer norms and "
@@ -80,7 +83,7 @@ ConfigWriter serialize(const ImageEncoderConfig& config, const Words& words) {
   ConfigWriter writer(words.model_type, config.pooler                    ? words.base
                                         : config.distillation_classifier ? words.with_teacher
                                                                          : words.classifier);
-  visit_vit_fields(FieldWriter(writer), config);
+  visit_vit_fields(FieldWriter(writer), config, blocks);
   writer.boolean("qkv_bias", true);
   if (config.pooler) writer.activation("pooler_act", config.pooler_activation);
   write_labels(config.labels, config.problem, writer);
@@ -89,7 +92,7 @@ ConfigWriter serialize(const ImageEncoderConfig& config, const Words& words) {
 
 WeightMap weight_map(const ImageEncoderConfig& config, const Words& words) {
   const std::string base = concat(words.model_type, "."), layer = base + "encoder.layer.#.";
-  const int64_t d_model = config.encoder.layer.d_model;
+  const int64_t d_model = config.encoder.d_model();
   // transformers 5 has other names for modules than for their tensors in files.
   const auto renamed = [&](const char* ours, const char* theirs, const char* module) {
     return WeightRule{.ours = concat("encoder.layers.#.", ours),

@@ -69,8 +69,8 @@ models::TextEncoderConfig encoder_config(const StartFolder& start, const EmbedTa
   config.labelled = models::ClassificationTarget::nothing;
   config.labels.clear();
   if (options.dropout >= 0) {
-    config.embedding.dropout = config.encoder.layer.dropout = options.dropout;
-    config.encoder.layer.attention_dropout = options.dropout;
+    config.embedding.dropout = options.dropout;
+    config.encoder.set_dropout(options.dropout, options.dropout);
   }
   config.encoder.drop_path = options.drop_path;
   // BERT's class without heads has a pooler, which is then unused.

@@ -170,8 +170,8 @@ std::unique_ptr<Task> ImageJob::make_task_from(bool resumes, TrainObserver& obse
   config.labels = sets.train.classes;
   config.problem = models::ProblemType::single_label;
   config.pooler = config.distillation_classifier = false;
-  config.dropout = config.encoder.layer.dropout = shape.dropout;
-  config.encoder.layer.attention_dropout = shape.attention_dropout;
+  config.dropout = shape.dropout;
+  config.encoder.set_dropout(shape.dropout, shape.attention_dropout);
   config.encoder.drop_path = shape.drop_path;
   return std::make_unique<ImageTask>(ImageTask::Inputs{.config = std::move(config),
                                                        .options = task,

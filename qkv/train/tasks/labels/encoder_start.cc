@@ -134,8 +134,8 @@ EncoderStart open_encoder(const EncoderOptions& options, const std::filesystem::
     config.pooler = config.masked_language = config.next_sentence = false;
     config.labelled = ClassificationTarget::nothing;
     config.labels.clear();
-    config.embedding.dropout = config.encoder.layer.dropout = options.shape.dropout;
-    config.encoder.layer.attention_dropout = options.shape.attention_dropout;
+    config.embedding.dropout = options.shape.dropout;
+    config.encoder.set_dropout(options.shape.dropout, options.shape.attention_dropout);
     config.encoder.drop_path = options.shape.drop_path;
     text::Tokenizer tokenizer = start.tokenizer(config.vocabulary);
     std::string family = start.family();

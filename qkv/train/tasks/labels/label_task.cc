@@ -61,7 +61,7 @@ LabelTask::LabelTask(Inputs inputs)
       inputs_(std::move(inputs)),
       batch_tokens_(inputs_.options.batch_tokens > 0 ? inputs_.options.batch_tokens
                                                      : usual_batch(inputs_.train)) {
-  inputs_.options.validate(model_.config().encoder.layers);
+  inputs_.options.validate(model_.config().encoder.size());
   model_.visit([this](const std::string& name, const nn::Parameter& parameter) {
     if (is_frozen(name)) parameter.variable.set_requires_grad(false);
   });
@@ -93,7 +93,7 @@ void LabelTask::initialise_randomly(uint64_t seed) {
 }
 
 int64_t LabelTask::depth(const std::string& name) const {
-  const int64_t layers = model_.config().encoder.layers, layer = layer_of(name);
+  const int64_t layers = model_.config().encoder.size(), layer = layer_of(name);
   if (is_embedding(name)) return layers + 1;
   return layer < 0 ? 0 : layers - layer;
 }
@@ -111,7 +111,7 @@ std::vector<optim::ParameterGroup> LabelTask::parameter_groups() const {
          .frozen = true});
   }
   if (inputs_.options.layer_decay == 1) return groups;
-  for (int64_t d = 1; d <= model_.config().encoder.layers + 1; ++d) {
+  for (int64_t d = 1; d <= model_.config().encoder.size() + 1; ++d) {
     groups.push_back(
         {.contains = [this, d](const nn::NamedParameter& parameter) { return depth(parameter.name) == d; },
          .learning_rate_factor = std::pow(double{inputs_.options.layer_decay}, static_cast<double>(d))});

@@ -90,8 +90,8 @@ LmTokenizer make_tokenizer(const LmJob& job, const Texts& texts, const std::file
 // The configuration of the folder's model, and its special tokens as the tokenizer's.
 models::LanguageModelConfig config_of(const LmJob& job, const StartFolder& start, LmTokenizer& tokenizer) {
   models::LanguageModelConfig config = start.language_model_config();
-  config.embedding.dropout = config.decoder.layer.dropout = job.shape.dropout;
-  config.decoder.layer.attention_dropout = job.shape.attention_dropout;
+  config.embedding.dropout = job.shape.dropout;
+  config.decoder.set_dropout(job.shape.dropout, job.shape.attention_dropout);
   config.decoder.drop_path = job.shape.drop_path;
   if (tokenizer.tokenizer.size() > config.vocabulary) {
     throw DataError(concat(start.from().string(), ": expected a tokenizer of at most the model's ",

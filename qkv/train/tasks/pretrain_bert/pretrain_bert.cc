@@ -26,8 +26,8 @@ models::TextEncoderConfig config_of(const StartFolder& start, const models::Mode
   models::TextEncoderConfig config = start.text_encoder_config();
   config.labelled = models::ClassificationTarget::nothing;
   config.labels.clear();
-  config.embedding.dropout = config.encoder.layer.dropout = shape.dropout;
-  config.encoder.layer.attention_dropout = shape.attention_dropout;
+  config.embedding.dropout = shape.dropout;
+  config.encoder.set_dropout(shape.dropout, shape.attention_dropout);
   config.encoder.drop_path = shape.drop_path;
   return with_pretraining_heads(std::move(config), pairs);
 }

@@ -171,7 +171,7 @@ bool PretrainBertTask::is_head(const std::string& parameter) const {
 
 models::TextEncoderConfig with_pretraining_heads(models::TextEncoderConfig config, bool next_sentence) {
   config.masked_language = true;
-  config.masked_language_activation = config.encoder.layer.activation;
+  config.masked_language_activation = config.encoder.first().activation;
   config.pooler = config.next_sentence = next_sentence;
   return config;
 }

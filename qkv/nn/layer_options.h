@@ -1,0 +1,82 @@
+#pragma once
+// The options of Transformer layers and of stacks of them.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "qkv/nn/attention.h"
+#include "qkv/nn/feed_forward.h"
+#include "qkv/nn/norm.h"
+
+namespace qkv::nn {
+
+// How a layer combines its sublayers: one after the other; or both read the layer's input, each through its
+// own norm (GPT-NeoX) or through one (GPT-J, Falcon, Cohere), and both results are added to it.
+enum class SublayerOrder { serial, parallel, parallel_one_norm };
+
+// The options of a layer. Layers of a stack may differ in all but d_model.
+struct LayerOptions {
+  int64_t d_model = 0, heads = 1;
+  int64_t key_heads = 0;  // heads of keys and values, a divisor of heads; 0: same as heads
+  int64_t d_k = 0, d_v = 0, d_ff = 0;
+  Activation activation = Activation::relu;
+  bool gated = false;  // gated feed-forward
+  bool feed_forward_bias = true;
+  NormPlacement norm = NormPlacement::post;
+  NormKind norm_kind = NormKind::layer;
+  float epsilon = 1e-5f;
+  SublayerOrder order = SublayerOrder::serial;  // others: pre-norm layers without cross attention only
+  float residual_scale = 1;                     // factor of the sublayers' results (Granite)
+  AttentionVariant attention = {};  // of self-attention; cross attention has no positions and no window
+  bool reads_memory = true;         // decoder layers only: has cross attention
+  float dropout = 0;                // after each sublayer
+  float attention_dropout = 0;      // of attention weights
+  float activation_dropout = 0;     // inside the feed-forward
+  // Probability that a sequence skips a sublayer in training (Residual). Stacks set it by depth: see
+  // StackOptions.
+  float drop_path = 0;
+
+  // The options of each part of a layer.
+  MultiheadAttentionOptions self_attention() const;
+  MultiheadAttentionOptions cross_attention() const;
+  std::shared_ptr<const FeedForward> feed_forward() const;
+  NormOptions norm_options() const;
+  Residual::Options residual() const;
+
+  bool operator==(const LayerOptions&) const = default;
+};
+
+// The maximum number of layers of a stack.
+inline constexpr int64_t kMaxLayers = 1000;
+
+// `count` layers with the same options. Throws UsageError for a count that is negative or above kMaxLayers.
+std::vector<LayerOptions> alike(int64_t count, const LayerOptions& layer);
+
+struct StackOptions {
+  std::vector<LayerOptions> layers = {};
+  bool final_norm = false;  // norm after the last layer, required by pre-norm stacks
+  // Stochastic depth (Huang et al. 2016): layer l of L, from 1, has drop_path = l / L * drop_path.
+  float drop_path = 0;
+
+  int64_t size() const { return static_cast<int64_t>(layers.size()); }
+  // The first layer's options; those of an empty stack are the defaults.
+  const LayerOptions& first() const;
+  // The options of all layers. Throws UsageError naming the first layer that differs from the others.
+  const LayerOptions& uniform() const;
+  int64_t d_model() const { return first().d_model; }
+  // Sets options of every layer: each([&](LayerOptions& layer) { layer.dropout = 0.1f; }).
+  template <class Set>
+  void each(const Set& set) {
+    for (LayerOptions& layer : layers) set(layer);
+  }
+  // Of every layer: LayerOptions::dropout and attention_dropout.
+  void set_dropout(float dropout, float attention_dropout);
+  // The options of a layer, counted from 0, with its drop_path. Throws UsageError for a rate outside [0, 1),
+  // and for a layer with a drop_path of its own or another d_model than the first.
+  LayerOptions layer_at(int64_t index) const;
+
+  bool operator==(const StackOptions&) const = default;
+};
+
+}  // namespace qkv::nn
