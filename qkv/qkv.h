@@ -116,6 +116,7 @@
 #include "qkv/nn/feed_forward.h"
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/linear.h"
+#include "qkv/nn/logits.h"
 #include "qkv/nn/low_rank.h"
 #include "qkv/nn/named_parameters.h"
 #include "qkv/nn/norm.h"

@@ -61,7 +61,7 @@ ConfigWriter serialize(const LanguageModelConfig& config) {
   const auto usual = [&](int64_t width) { return width == 0 || width * layer.heads == layer.d_model; };
   const bool fits = config.embedding.positions.kind == nn::PositionKind::learned &&
                     config.embedding.positions.first_row == 0 && config.embedding.positions.pad_id < 0 &&
-                    has_plain_scores(layer) &&
+                    has_plain_scores(layer) && config.logit_softcap == 0 &&
                     config.embedding.positions.max_positions == config.max_positions &&
                     config.embedding.token_types == 0 && !config.embedding.norm && !config.embedding.scale &&
                     config.decoder.final_norm && layer.norm == nn::NormPlacement::pre &&
