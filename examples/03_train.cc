@@ -58,8 +58,8 @@ int main() {
     qkv::Tape tape;
     const qkv::nn::Memory memory = model.encode(pack_ragged(sources, {}, {kEnd}), context);
     const qkv::Variable hidden = model.decode(pack_ragged(targets, {kStart}, {}), memory, context);
-    const auto result = qkv::linear_cross_entropy(
-        hidden, model.output_projection(), labels.values,
+    const auto result = model.logits().cross_entropy(
+        hidden, labels.values,
         {.factor = 1 / static_cast<float>(labels.offsets.tokens()), .layout = context.weight_layout()});
     tape.backward(result.loss);
     adam.step(qkv::train::learning_rate({.warmup_steps = 100, .learning_rate = 3e-3f}, step));

@@ -117,6 +117,7 @@
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/layer_options.h"
 #include "qkv/nn/linear.h"
+#include "qkv/nn/logits.h"
 #include "qkv/nn/low_rank.h"
 #include "qkv/nn/named_parameters.h"
 #include "qkv/nn/norm.h"

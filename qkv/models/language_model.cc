@@ -18,11 +18,6 @@ nn::StackOptions without_memory(nn::StackOptions options) {
   return options;
 }
 
-nn::Parameter table(const LanguageModelConfig& config) {
-  return nn::Parameter::weight_matrix(Shape{config.vocabulary, config.embedding.d_model},
-                                      {nn::Initializer::Kind::normal, 0.02f});
-}
-
 }  // namespace
 
 void LanguageModelConfig::validate() const {
@@ -42,11 +37,14 @@ void LanguageModelConfig::validate() const {
 
 LanguageModel::LanguageModel(const LanguageModelConfig& config)
     : config_(validated(config)),
-      table_(table(config)),
-      output_table_(config.tied ? nn::Parameter() : table(config)),
+      table_(nn::Parameter::weight_matrix(Shape{config.vocabulary, config.embedding.d_model},
+                                          {nn::Initializer::Kind::normal, 0.02f})),
       embedding_(config.embedding, table_.weight()),
       decoder_(without_memory(config.decoder)),
-      output_({config.tied ? table_.weight() : output_table_.weight()}) {}
+      logits_({.d_model = config.embedding.d_model,
+               .vocabulary = config.vocabulary,
+               .softcap = config.logit_softcap},
+              config.tied ? table_.weight() : Weight()) {}
 
 void LanguageModel::require_positions(int64_t tokens) const {
   if (tokens > config_.max_positions) {
@@ -84,14 +82,14 @@ Tensor LanguageModel::step(const Tensor& ids, nn::DecoderState& state) const {
   require_positions(numbers.empty() ? 0 : *std::ranges::max_element(numbers) + 1);
   nn::ForwardContext context;
   const Variable x = embedding_({ids, Offsets::uniform(ids.numel(), 1)}, context, {.positions = positions});
-  return linear(decoder_.step(x.value(), state), output_).value();
+  return logits_(decoder_.step(x.value(), state)).value();
 }
 
 void LanguageModel::visit(const nn::ParameterVisitor& visitor) const {
   visitor("embed_tokens.weight", table_);
   embedding_.visit(visitor);
   nn::visit_part(visitor, "decoder", decoder_);
-  if (output_table_.defined()) visitor("lm_head.weight", output_table_);
+  nn::visit_part(visitor, "lm_head", logits_);
 }
 
 }  // namespace qkv::models

@@ -5,6 +5,7 @@
 
 #include "qkv/nn/decoder.h"
 #include "qkv/nn/embedding.h"
+#include "qkv/nn/logits.h"
 
 namespace qkv::models {
 
@@ -14,6 +15,7 @@ struct LanguageModelConfig {
   nn::EmbeddingConfig embedding = {};
   nn::StackOptions decoder = {};
   bool tied = true;                   // embedding table and output projection are tied
+  float logit_softcap = 0;            // nn::LogitsOptions::softcap
   std::vector<int32_t> bos_ids = {};  // start tokens; the first is used
   std::vector<int32_t> eos_ids = {};  // end tokens
 
@@ -34,8 +36,7 @@ class LanguageModel {
   // ids i32 [tokens] -> hidden states [tokens, d_model]; causal. Throws UsageError for a sequence longer than
   // max_positions, DataError for an id outside the vocabulary; so do start() and step().
   Variable operator()(const Ragged& ids, nn::ForwardContext& context) const;
-  // Projects hidden states to logits, with linear() or linear_cross_entropy().
-  const LinearWeights& output_projection() const { return output_; }
+  const nn::Logits& logits() const { return logits_; }  // of the next token, from hidden states
 
   // Generation. `start` reads the beginnings of sequences (such as a prompt without its last token; may be
   // empty) and keeps keys and values as f32 or bf16; `read` reads the next tokens of each; `step` reads one
@@ -52,10 +53,10 @@ class LanguageModel {
   void require_positions(int64_t tokens) const;
 
   LanguageModelConfig config_;
-  nn::Parameter table_, output_table_;  // the latter only if not tied
+  nn::Parameter table_;
   nn::Embedding embedding_;
   nn::Decoder decoder_;
-  LinearWeights output_;
+  nn::Logits logits_;
 };
 
 }  // namespace qkv::models

@@ -43,12 +43,11 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
   next_sentence_ = head(config.next_sentence, 2);
   classifier_ = head(config.labelled != ClassificationTarget::nothing, std::ssize(config.labels));
   if (config.masked_language) {
-    nn::Parameter bias(Shape{config.vocabulary}, {nn::Initializer::Kind::zeros});
     masked_language_.emplace(MaskedLanguage{
         .dense = nn::Linear({.inputs = d_model, .outputs = d_model}),
         .layer_norm = nn::Norm({.features = d_model, .epsilon = config.encoder.first().epsilon}),
-        .bias = bias,
-        .output = LinearWeights({table_.weight()}, {bias.variable})});
+        .logits = nn::Logits({.d_model = d_model, .vocabulary = config.vocabulary, .bias = true},
+                             table_.weight())});
   }
 }
 
@@ -72,7 +71,15 @@ Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) con
 }
 
 Variable TextEncoder::masked_language_logits(const Variable& hidden) const {
-  return linear(masked_language_hidden(hidden), masked_language_output());
+  const Variable states = masked_language_hidden(hidden, {});
+  return masked_language_->logits(states);
+}
+
+CrossEntropyResult TextEncoder::masked_language_loss(const Variable& hidden, const Tensor& labels,
+                                                     const CrossEntropyOptions& options,
+                                                     const nn::ForwardContext& context) const {
+  const Variable states = masked_language_hidden(hidden, context);
+  return masked_language_->logits.cross_entropy(states, labels, options);
 }
 
 Variable TextEncoder::masked_language_hidden(const Variable& hidden,
@@ -81,11 +88,6 @@ Variable TextEncoder::masked_language_hidden(const Variable& hidden,
   const NameScope scope("masked_language");
   return masked_language_->layer_norm(
       masked_language_->dense(hidden, config_.masked_language_activation, {}, context));
-}
-
-const LinearWeights& TextEncoder::masked_language_output() const {
-  if (!masked_language_) refuse("a masked-language head");
-  return masked_language_->output;
 }
 
 Variable TextEncoder::next_sentence(const Variable& hidden, const Offsets& offsets) const {
@@ -119,7 +121,7 @@ void TextEncoder::visit(const nn::ParameterVisitor& visitor) const {
   if (masked_language_) {
     nn::visit_part(visitor, "masked_language.dense", masked_language_->dense);
     nn::visit_part(visitor, "masked_language.layer_norm", masked_language_->layer_norm);
-    visitor("masked_language.bias", masked_language_->bias);
+    nn::visit_part(visitor, "masked_language", masked_language_->logits);
   }
   if (next_sentence_) nn::visit_part(visitor, "next_sentence", *next_sentence_);
   if (classifier_) nn::visit_part(visitor, "classifier", *classifier_);

@@ -10,6 +10,7 @@
 #include "qkv/nn/embedding.h"
 #include "qkv/nn/encoder.h"
 #include "qkv/nn/linear.h"
+#include "qkv/nn/logits.h"
 
 namespace qkv::models {
 
@@ -53,10 +54,10 @@ class TextEncoder {
   Variable pooled(const Variable& hidden, const Offsets& offsets) const;  // -> [texts, d_model]
   Variable masked_language_logits(
       const Variable& hidden) const;  // [tokens, d_model] -> logits [tokens, vocabulary]
-  // The masked-language head in two parts, for linear_cross_entropy():
-  // masked_language_logits(x) = linear(masked_language_hidden(x), masked_language_output()).
-  Variable masked_language_hidden(const Variable& hidden, const nn::ForwardContext& context = {}) const;
-  const LinearWeights& masked_language_output() const;
+  // The loss of labels i32 [tokens].
+  CrossEntropyResult masked_language_loss(const Variable& hidden, const Tensor& labels,
+                                          const CrossEntropyOptions& options,
+                                          const nn::ForwardContext& context) const;
   Variable next_sentence(const Variable& hidden, const Offsets& offsets) const;  // -> logits [texts, 2]
   // -> logits [texts, labels] or [tokens, labels]
   Variable classifier_logits(const Variable& hidden, const Offsets& offsets) const;
@@ -71,9 +72,10 @@ class TextEncoder {
   struct MaskedLanguage {
     nn::Linear dense;
     nn::Norm layer_norm;
-    nn::Parameter bias;
-    LinearWeights output;
+    nn::Logits logits;
   };
+  // The input of the masked-language logits.
+  Variable masked_language_hidden(const Variable& hidden, const nn::ForwardContext& context) const;
   [[noreturn]] void refuse(const char* head) const;
 
   TextEncoderConfig config_;

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "qkv/base/scope.h"
-#include "qkv/ops/general/scale.h"
 
 namespace qkv::models {
 namespace {
@@ -15,9 +14,20 @@ const TransformerConfig& validated(const TransformerConfig& config) {
 
 // An embedding table with standard deviation 1 / sqrt(d_model): rows have norm 1 before scaling by
 // sqrt(d_model), and logits have standard deviation 1.
+nn::Initializer table_initializer(int64_t d_model) {
+  return {nn::Initializer::Kind::normal, 1.0f / std::sqrt(static_cast<float>(d_model))};
+}
+
 nn::Parameter table(int64_t vocabulary, int64_t d_model) {
-  const float deviation = 1.0f / std::sqrt(static_cast<float>(d_model));
-  return nn::Parameter::weight_matrix(Shape{vocabulary, d_model}, {nn::Initializer::Kind::normal, deviation});
+  return nn::Parameter::weight_matrix(Shape{vocabulary, d_model}, table_initializer(d_model));
+}
+
+nn::LogitsOptions logits_options(const TransformerConfig& config) {
+  return {.d_model = config.d_model,
+          .vocabulary = config.target_vocabulary,
+          .initializer = table_initializer(config.d_model),
+          .bias = config.output_bias,
+          .scale = config.scale_output ? 1.0f / std::sqrt(static_cast<float>(config.d_model)) : 1.0f};
 }
 
 nn::EmbeddingConfig embedding_config(const TransformerConfig& config) {
@@ -38,24 +48,16 @@ Transformer::Transformer(const TransformerConfig& config)
       target_table_(table(config.target_vocabulary, config.d_model)),
       source_table_(config.shares_embeddings() ? nn::Parameter()
                                                : table(config.source_vocabulary, config.d_model)),
-      output_table_(config.tying == Tying::none || config.tying == Tying::inputs
-                        ? table(config.target_vocabulary, config.d_model)
-                        : nn::Parameter()),
-      final_logits_bias_(config.output_bias ? nn::Parameter(Shape{1, config.target_vocabulary},
-                                                            {nn::Initializer::Kind::zeros})
-                                            : nn::Parameter()),
       source_embedding_(embedding_config(config), source_table().weight()),
       target_embedding_(embedding_config(config), target_table_.weight()),
       encoder_(config.encoder_stack()),
       decoder_(config.decoder_stack()),
-      output_({output_table().weight()}, {final_logits_bias_.variable}) {}
+      logits_(logits_options(config), config.tying == Tying::none || config.tying == Tying::inputs
+                                          ? Weight()
+                                          : target_table_.weight()) {}
 
 const nn::Parameter& Transformer::source_table() const {
   return source_table_.defined() ? source_table_ : target_table_;
-}
-
-const nn::Parameter& Transformer::output_table() const {
-  return output_table_.defined() ? output_table_ : target_table_;
 }
 
 nn::Memory Transformer::encode(const Ragged& source, nn::ForwardContext& context) const {
@@ -68,26 +70,21 @@ Variable Transformer::decode(const Ragged& target, const nn::Memory& memory,
                              nn::ForwardContext& context) const {
   const NameScope scope("decoder");
   const Variable x = target_embedding_(target, context);
-  return to_project(decoder_(x, target.offsets, memory, context));
-}
-
-Variable Transformer::to_project(const Variable& hidden) const {
-  if (!config_.scale_output) return hidden;
-  return scaled(hidden, 1.0f / std::sqrt(static_cast<float>(config_.d_model)));
+  return decoder_(x, target.offsets, memory, context);
 }
 
 nn::DecoderState Transformer::start(const nn::Memory& memory, DType cache_dtype) const {
   return decoder_.start(memory, cache_dtype);
 }
 
-Tensor Transformer::step(const Tensor& ids, nn::DecoderState& state, const LinearWeights& output) const {
+Tensor Transformer::step(const Tensor& ids, nn::DecoderState& state, const nn::Logits& logits) const {
   nn::ForwardContext context;
   const Tensor positions = state.next_positions();
   if (!ids.defined() || ids.shape() != positions.shape())
     throw ShapeError(concat("step: expected the ids of ", positions.numel(), " rows, found ", ids.shape()));
   const Ragged tokens{ids, Offsets::uniform(ids.numel(), 1)};
   const Variable x = target_embedding_(tokens, context, {.positions = positions});
-  return linear(to_project(decoder_.step(x.value(), state)), output).value();
+  return logits(decoder_.step(x.value(), state)).value();
 }
 
 void Transformer::visit(const nn::ParameterVisitor& visitor) const {
@@ -97,8 +94,10 @@ void Transformer::visit(const nn::ParameterVisitor& visitor) const {
     visitor("model.encoder.embed_tokens.weight", source_table_);
     visitor("model.decoder.embed_tokens.weight", target_table_);
   }
-  if (output_table_.defined()) visitor("lm_head.weight", output_table_);
-  if (final_logits_bias_.defined()) visitor("final_logits_bias", final_logits_bias_);
+  logits_.visit([&](const std::string& name, nn::Parameter parameter) {
+    if (name == "bias") parameter.shape = Shape{1, config_.target_vocabulary};
+    visitor(name == "bias" ? "final_logits_bias" : "lm_head.weight", parameter);
+  });
   nn::visit_part(visitor, "model.encoder", source_embedding_);
   nn::visit_part(visitor, "model.encoder", encoder_);
   nn::visit_part(visitor, "model.decoder", target_embedding_);

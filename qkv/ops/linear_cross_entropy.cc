@@ -17,10 +17,23 @@ Tensor scratch(const Shape& shape, Device device) {
   return Tensor::empty(shape, DType::f32, device);
 }
 
+// kernels::cross_entropy() of softcap tanh(z / softcap), where z are the logits of the arguments, which are
+// overwritten. Returns the gradient of z.
+Tensor capped_cross_entropy(kernels::CrossEntropyTensors arguments, float softcap) {
+  Tensor z = arguments.logits, capped = scratch(z.shape(), z.device());
+  kernels::scale(z, 1 / softcap, z, Accumulate::no);
+  kernels::activate(kernels::Activation::tanh, z, {}, capped);
+  kernels::scale(capped, softcap, capped, Accumulate::no);
+  arguments.logits = capped;
+  kernels::cross_entropy(std::move(arguments));
+  kernels::activate_backward(kernels::Activation::tanh, z, capped, {}, {capped, Accumulate::no});
+  return capped;
+}
+
 }  // namespace
 
 CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& weights, const Tensor& labels,
-                                        const CrossEntropyOptions& options) {
+                                        const CrossEntropyOptions& options, float softcap) {
   const ProfileScope profile("cross_entropy");
   const LinearProduct product("cross_entropy", x, weights, options.layout);
   if (options.chunk_rows < 1) {
@@ -69,14 +82,19 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
     const int64_t count = std::min(options.chunk_rows, rows - first);
     const Tensor x_chunk = x.value().slice_rows(first, count);
     Tensor logits = scratch({count, vocabulary}, device);
-    LinearProduct::multiply(x_chunk, *right, {}, logits);
-    kernels::cross_entropy({.logits = logits,
-                            .bias = bias,
-                            .labels = device_labels.slice_rows(first, count),
-                            .smoothing = options.label_smoothing,
-                            .grad_scale = options.factor,
-                            .loss = loss_rows.slice_rows(first, count),
-                            .nll = nll_rows.slice_rows(first, count)});
+    LinearProduct::multiply(x_chunk, *right, softcap > 0 ? bias : Tensor(), logits);
+    const kernels::CrossEntropyTensors arguments{.logits = logits,
+                                                 .bias = softcap > 0 ? Tensor() : bias,
+                                                 .labels = device_labels.slice_rows(first, count),
+                                                 .smoothing = options.label_smoothing,
+                                                 .grad_scale = options.factor,
+                                                 .loss = loss_rows.slice_rows(first, count),
+                                                 .nll = nll_rows.slice_rows(first, count)};
+    if (softcap > 0) {
+      logits = capped_cross_entropy(arguments, softcap);
+    } else {
+      kernels::cross_entropy(arguments);
+    }
     if (dx.defined()) {
       Tensor dx_chunk = dx.slice_rows(first, count);
       LinearProduct::multiply_backward(logits, backward, dx_chunk, Accumulate::no);

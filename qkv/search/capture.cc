@@ -27,7 +27,7 @@ Capture capture(const models::Transformer& model, std::span<const int32_t> sourc
   };
   const nn::Memory memory = model.encode(one_sequence(result.source), context);
   const Variable hidden = model.decode(one_sequence(result.target_inputs), memory, context);
-  result.log_probabilities = label_log_probabilities(model.output_projection(), hidden.value(), target);
+  result.log_probabilities = model.logits().log_probabilities(hidden.value(), target);
   return result;
 }
 

@@ -7,7 +7,6 @@
 #include "qkv/data/batches_by_length.h"
 #include "qkv/search/candidates.h"
 #include "qkv/search/language_step_model.h"
-#include "qkv/search/score.h"
 
 namespace qkv::search {
 
@@ -43,8 +42,8 @@ TokenScores score_with_top(const models::LanguageModel& model, Ids text, int top
   const Ids input = text.first(text.size() - 1);
   nn::ForwardContext context;
   const Variable hidden = model(Ragged::from(std::span(&input, 1)), context);
-  scores.log_probabilities = label_log_probabilities(
-      model.output_projection(), hidden.value(), text.subspan(1),
+  scores.log_probabilities = model.logits().log_probabilities(
+      hidden.value(), text.subspan(1),
       [&](std::span<const float> row) { scores.top.push_back(most_likely(row, top)); });
   return scores;
 }
@@ -66,8 +65,7 @@ std::vector<std::vector<float>> score(const models::LanguageModel& model, std::s
     if (inputs.empty()) continue;
     nn::ForwardContext context;
     const Variable hidden = model(Ragged::from(inputs), context);
-    const std::vector<float> found =
-        label_log_probabilities(model.output_projection(), hidden.value(), labels);
+    const std::vector<float> found = model.logits().log_probabilities(hidden.value(), labels);
     auto next = found.begin();
     for (const size_t i : batch) {
       if (texts[i].size() < 2) continue;

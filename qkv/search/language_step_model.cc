@@ -42,8 +42,7 @@ int64_t LanguageStepModel::cache_bytes(const CacheNeed& need) const {
   const nn::StackOptions& stack = model_->config().decoder;
   const nn::CacheUse use{
       .prompt = need.source_tokens, .chunk = need.chunk_tokens, .rows = need.rows, .steps = need.tokens};
-  const Device device = model_->output_projection().weights().front().values().device();
-  return nn::cache_bytes(stack, use, 0, options_.cache_dtype, device);
+  return nn::cache_bytes(stack, use, 0, options_.cache_dtype, model_->logits().device());
 }
 
 std::unique_ptr<StepModel::Source> LanguageStepModel::open(Ids prompt) {

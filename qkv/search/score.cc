@@ -4,8 +4,6 @@
 
 #include "qkv/base/error.h"
 #include "qkv/data/batches_by_length.h"
-#include "qkv/kernels/loss.h"
-#include "qkv/ops/linear.h"
 
 namespace qkv::search {
 
@@ -15,30 +13,6 @@ std::vector<int32_t> decoder_input(const models::Transformer& model, std::span<c
   input.push_back(static_cast<int32_t>(model.config().decoder_start_id));
   input.insert(input.end(), target.begin(), target.end() - 1);
   return input;
-}
-
-std::vector<float> label_log_probabilities(const LinearWeights& output, const Tensor& hidden,
-                                           std::span<const int32_t> labels, const EachRow& each) {
-  constexpr int64_t kRows = 256;  // rows of logits held at a time
-  const auto tokens = static_cast<int64_t>(labels.size());
-  std::vector<float> result;
-  result.reserve(labels.size());
-  for (int64_t begin = 0; begin < tokens; begin += kRows) {
-    const int64_t rows = std::min(kRows, tokens - begin);
-    Tensor logits = to_host(linear(hidden.slice_rows(begin, rows), output).value());
-    const int64_t vocabulary = logits.cols();
-    kernels::log_softmax(logits.data(), nullptr, logits.data(), rows, vocabulary);
-    for (int64_t r = 0; r < rows; ++r) {
-      const int32_t label = labels[static_cast<size_t>(begin + r)];
-      if (label < 0 || label >= vocabulary) {
-        throw DataError(concat("score: target token ", begin + r, ": expected an id from 0 to ",
-                               vocabulary - 1, ", found ", label));
-      }
-      result.push_back(logits.data()[r * vocabulary + label]);
-      if (each) each({logits.data() + r * vocabulary, static_cast<size_t>(vocabulary)});
-    }
-  }
-  return result;
 }
 
 std::vector<std::vector<float>> score(const models::Transformer& model,
@@ -74,8 +48,7 @@ std::vector<std::vector<float>> score(const models::Transformer& model,
     nn::ForwardContext context;
     const nn::Memory memory = model.encode(Ragged::from(source), context);
     const Variable hidden = model.decode(Ragged::from(input), memory, context);
-    const std::vector<float> found =
-        label_log_probabilities(model.output_projection(), hidden.value(), labels);
+    const std::vector<float> found = model.logits().log_probabilities(hidden.value(), labels);
     auto next = found.begin();
     for (const size_t i : batch) {
       const auto end = next + static_cast<std::ptrdiff_t>(targets[i].size());

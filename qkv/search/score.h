@@ -2,7 +2,6 @@
 // The probability of a given output.
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -23,12 +22,5 @@ std::vector<std::vector<float>> score(const models::Transformer& model,
 
 // The decoder's input for `target`: the start token and all tokens but the last.
 std::vector<int32_t> decoder_input(const models::Transformer& model, std::span<const int32_t> target);
-
-// log P(labels[t] | ...) from the decoder's hidden states [tokens, d_model] and the output projection.
-// `each`, if given, is called with the log-probabilities of the vocabulary for each t, in order. Throws
-// DataError for a label outside the vocabulary.
-using EachRow = std::function<void(std::span<const float> log_probabilities)>;
-std::vector<float> label_log_probabilities(const LinearWeights& output, const Tensor& hidden,
-                                           std::span<const int32_t> labels, const EachRow& each = {});
 
 }  // namespace qkv::search

@@ -1,28 +1,11 @@
 #include "qkv/search/transformer_step_model.h"
 
-#include <cstring>
 #include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/search/alignment.h"
 
 namespace qkv::search {
-namespace {
-
-// Rows of a tensor of any dtype, with the given result shape.
-Tensor selected_rows(const Tensor& from, Ids ids, const Shape& shape) {
-  Tensor rows = Tensor::empty(shape, from.dtype());
-  const size_t bytes = rows.bytes() / ids.size();
-  auto* to = static_cast<std::byte*>(rows.address());
-  for (const int32_t id : ids) {
-    std::memcpy(to, static_cast<const std::byte*>(from.address()) + static_cast<size_t>(id) * bytes, bytes);
-    to += bytes;
-  }
-  return rows;
-}
-
-}  // namespace
-
 TransformerStepModel::TransformerStepModel(std::shared_ptr<const models::Transformer> model,
                                            const StepModelOptions& options)
     : model_(std::move(model)), options_(options) {
@@ -65,24 +48,8 @@ void TransformerStepModel::reorder(std::span<const int32_t> parents, const Offse
 }
 
 bool TransformerStepModel::restrict_logits(Ids ids) {
-  for (const int32_t id : ids) {
-    if (id < 0 || id >= vocabulary())
-      throw UsageError(concat("restrict_logits: expected ids below ", vocabulary(), ", found ", id));
-  }
   restricted_.reset();
-  if (ids.empty()) return true;
-  const LinearWeights& output = model_->output_projection();
-  const Weight& weight = output.weights().front();
-  const Variable& bias = output.biases().front();
-  const int64_t count = std::ssize(ids);
-  const auto selected = [&](const Tensor& x, const Shape& shape) {
-    return from_host(selected_rows(to_host(x), ids, shape), x.device());
-  };
-  QuantizedTensor rows{selected(weight.values(), {count, output.inputs()})};
-  if (weight.scales().defined()) rows.scales = selected(weight.scales(), {count});
-  Variable rows_bias;
-  if (bias.defined()) rows_bias = selected(bias.value(), {count});
-  restricted_.emplace(std::vector{Weight(rows)}, std::vector{rows_bias});
+  if (!ids.empty()) restricted_ = model_->logits().select(ids);
   return true;
 }
 

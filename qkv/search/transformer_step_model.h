@@ -34,7 +34,7 @@ class TransformerStepModel : public StepModel {
   std::shared_ptr<const models::Transformer> model_;
   StepModelOptions options_;
   nn::DecoderState state_;
-  std::optional<LinearWeights> restricted_;  // selected rows of the output projection
+  std::optional<nn::Logits> restricted_;
 };
 
 }  // namespace qkv::search

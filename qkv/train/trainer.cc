@@ -8,7 +8,6 @@
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/tape.h"
 

@@ -182,7 +182,7 @@ TEST(TransformerCost, CountsTheMultiplicationsThatARunMakes) {
     const uint64_t before = kernels::counted_macs();
     nn::ForwardContext context;
     const nn::Memory memory = model.encode(source, context);
-    linear(model.decode(target, memory, context), model.output_projection());
+    model.logits()(model.decode(target, memory, context));
     const auto counted = static_cast<int64_t>(kernels::counted_macs() - before);
     EXPECT_EQ(total(transformer_cost(config, workload)).macs, counted) << config.d_model;
   }

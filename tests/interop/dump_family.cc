@@ -58,8 +58,7 @@ std::vector<io::NamedTensor> run_language(const char* folder, const Texts& texts
   nn::ForwardContext context;
   const Watched watched(context);
   const Variable hidden = (*model)(texts.all, context);
-  std::vector<io::NamedTensor> out{{"hidden", hidden.value()},
-                                   {"logits", linear(hidden, model->output_projection()).value()}};
+  std::vector<io::NamedTensor> out{{"hidden", hidden.value()}, {"logits", model->logits()(hidden).value()}};
   watched.add_to(out);
 
   const int64_t length = texts.all.offsets.length(0);
@@ -97,7 +96,7 @@ std::vector<io::NamedTensor> run_pairs(const char* folder, const io::Safetensors
   const nn::Memory memory = model->encode(sources, context);
   const Variable decoded = model->decode(targets, memory, context);
   std::vector<io::NamedTensor> out{{"hidden", memory.values.value()},
-                                   {"logits", linear(decoded, model->output_projection()).value()}};
+                                   {"logits", model->logits()(decoded).value()}};
   watched.add_to(out);
   if (steps == 0) return out;
   // The end token is forbidden for `steps` tokens; one more position is for the forced one.

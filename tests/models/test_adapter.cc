@@ -23,7 +23,7 @@ std::filesystem::path golden(const std::string& name) {
 
 Tensor language_logits(const LanguageModel& model, const Ragged& texts) {
   nn::ForwardContext context;
-  return linear(model(texts, context), model.output_projection()).value();
+  return model.logits()(model(texts, context)).value();
 }
 
 Tensor class_logits(const TextEncoder& model, const FamilyCase& one) {

@@ -35,8 +35,7 @@ TEST_P(LanguageFamilies, MatchTransformers) {
     const AttentionRecorder attention(context);
     const Variable hidden = (*model)(one.texts, context);
     expect_close(flat(hidden.value()), one.expected["hidden"], "hidden", 5e-6);
-    expect_close(flat(linear(hidden, model->output_projection()).value()), one.expected["logits"], "logits",
-                 5e-6);
+    expect_close(flat(model->logits()(hidden).value()), one.expected["logits"], "logits", 5e-6);
     attention.expect(one.expected, 2e-6);
   });
 }

@@ -48,7 +48,7 @@ AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOp
       return any<LanguageModel>(load_language_model(folder, options), [=](const auto& model, bool first) {
         const FamilyCase one(inputs.filename().string());
         nn::ForwardContext context;
-        return linear(model(first ? one.text(0) : one.texts, context), model.output_projection()).value();
+        return model.logits()(model(first ? one.text(0) : one.texts, context)).value();
       });
     case FolderKind::encoder:
       return any<TextEncoder>(load_text_encoder(folder, options), [=](const auto& model, bool first) {
@@ -72,7 +72,7 @@ AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOp
         };
         nn::ForwardContext context;
         const nn::Memory memory = model.encode(some(one.texts), context);
-        return linear(model.decode(some(targets), memory, context), model.output_projection()).value();
+        return model.logits()(model.decode(some(targets), memory, context)).value();
       });
     default:
       return any<ImageEncoder>(load_image_encoder(folder, options), [=](const auto& model, bool first) {

@@ -8,7 +8,6 @@
 #include "qkv/nn/named_parameters.h"
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/general/losses.h"
-#include "qkv/ops/linear_cross_entropy.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::models {
@@ -51,9 +50,8 @@ TEST(MaskedLanguage, SelectedRowsHaveTheGradientsOfAllRows) {
     context.training = true;
     const Variable hidden = model(ids, context, types);
     const Variable selected = embedding(hidden, Tensor::from(rows, {4}), {}, {});
-    const CrossEntropyResult result =
-        linear_cross_entropy(model.masked_language_hidden(selected, context), model.masked_language_output(),
-                             Tensor::from(labels, {4}), {.factor = 0.25f, .layout = context.weight_layout()});
+    const CrossEntropyResult result = model.masked_language_loss(
+        selected, Tensor::from(labels, {4}), {.factor = 0.25f, .layout = context.weight_layout()}, context);
     loss_of_rows = static_cast<double>(result.loss.value().item());
     return result.loss;
   });
@@ -93,10 +91,10 @@ TEST(MaskedLanguage, RejectsAModelWithoutTheHead) {
   TextEncoder model(config);
   nn::initialise(model, 3);
   EXPECT_NE(testing::message_of<UsageError>([&] {
-              model.masked_language_output();
+              model.masked_language_logits(Tensor::full({2, 16}, 1));
             }).find("expected a model with a masked-language head, found none"),
             std::string::npos);
-  EXPECT_THROW(model.masked_language_hidden(Tensor::full({2, 16}, 1)), UsageError);
+  EXPECT_THROW(model.masked_language_loss(Tensor::full({2, 16}, 1), {}, {}, {}), UsageError);
 }
 
 }  // namespace

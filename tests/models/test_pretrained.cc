@@ -224,13 +224,13 @@ TEST(Pretrained, ReadsTiedTensorsUnderTheOtherName) {
     if (!expected->config().tied)
       copy.replace("config.json", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
     const auto tied = load_language_model(copy.folder.path());
-    const Tensor before = linear((*tied)(copy.one.texts, context), tied->output_projection()).value();
+    const Tensor before = tied->logits()((*tied)(copy.one.texts, context)).value();
     copy.rewrite([](auto& tensors) {
       std::erase_if(tensors, [](const auto& one) { return one.name == "lm_head.weight"; });
     });
     rename(copy, table, "lm_head.weight");
     const auto found = load_language_model(copy.folder.path());
-    const Tensor after = linear((*found)(copy.one.texts, context), found->output_projection()).value();
+    const Tensor after = found->logits()((*found)(copy.one.texts, context)).value();
     if (expected->config().tied) {
       EXPECT_TRUE(std::ranges::equal(before.values(), after.values())) << name;
     }

@@ -30,7 +30,7 @@ class TranslationFamilies : public ::testing::TestWithParam<std::string> {
   Tensor logits(const Transformer& model, const Ragged& sources, const Ragged& targets) const {
     nn::ForwardContext context;
     const nn::Memory memory = model.encode(sources, context);
-    return linear(model.decode(targets, memory, context), model.output_projection()).value();
+    return model.logits()(model.decode(targets, memory, context)).value();
   }
 
   const FamilyCase case_ = FamilyCase(GetParam());
@@ -47,8 +47,7 @@ TEST_P(TranslationFamilies, MatchTransformers) {
     const nn::Memory memory = model->encode(case_.texts, context);
     const Variable decoded = model->decode(targets_, memory, context);
     expect_close(flat(memory.values.value()), case_.expected["hidden"], "hidden", 5e-6);
-    expect_close(flat(linear(decoded, model->output_projection()).value()), case_.expected["logits"],
-                 "logits", 5e-6);
+    expect_close(flat(model->logits()(decoded).value()), case_.expected["logits"], "logits", 5e-6);
     attention.expect(case_.expected, 4e-6);
   });
 }

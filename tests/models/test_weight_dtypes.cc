@@ -32,8 +32,7 @@ Tensor logits(const Transformer& model) {
   const Ragged source{Tensor::from(std::vector<int32_t>{3, 4, 5, 0, 9, 0}, {6}),
                       Offsets(std::vector<int32_t>{0, 4, 6})},
       target{Tensor::from(std::vector<int32_t>{29, 7, 8, 29}, {4}), Offsets(std::vector<int32_t>{0, 3, 4})};
-  return linear(model.decode(target, model.encode(source, context), context), model.output_projection())
-      .value();
+  return model.logits()(model.decode(target, model.encode(source, context), context)).value();
 }
 
 class StoredDTypes : public ::testing::TestWithParam<std::tuple<Tying, DType>> {};

@@ -34,14 +34,14 @@ TEST(Gradients, Linear) {
 
 TEST(Gradients, LinearCrossEntropy) {
   static const std::vector<int32_t> labels{3, 0, 8, 8, 1, 5, 2};
-  for (const float smoothing : {0.0f, 0.1f}) {
+  for (const auto& [smoothing, softcap] : {std::pair(0.0f, 0.0f), {0.1f, 0.0f}, {0.1f, 1.5f}}) {
     for (const int64_t chunk : {2, 512}) {
       check_gradients(
           {.function =
                [=](const std::vector<Variable>& in) {
                  return linear_cross_entropy(
                             in[0], LinearWeights({in[1]}, {in[2]}), Tensor::from(labels, {7}),
-                            {.label_smoothing = smoothing, .factor = 0.5f, .chunk_rows = chunk})
+                            {.label_smoothing = smoothing, .factor = 0.5f, .chunk_rows = chunk}, softcap)
                      .loss;
                },
            .inputs = {random_tensor({7, 6}, 1), random_tensor({9, 6}, 2), random_tensor({9}, 3)}});

@@ -34,7 +34,7 @@ TEST_F(MarianGolden, SameLogits) {
     const auto target = one["start_and_target_ids"].get<std::vector<int32_t>>();
     const nn::Memory memory = model_.transformer->encode(one_sequence(source), context);
     const Variable hidden = model_.transformer->decode(one_sequence(target), memory, context);
-    const Tensor logits = linear(hidden, model_.transformer->output_projection()).value();
+    const Tensor logits = model_.transformer->logits()(hidden).value();
     ASSERT_EQ(logits.shape(), (Shape{4, model_.tokenizer->size()}));
     for (int64_t row = 0; row < 4; ++row) {
       for (int64_t id = 0; id < logits.cols(); ++id) {

@@ -38,6 +38,7 @@ std::vector<LanguageModelConfig> variants() {
   LanguageModelConfig llama = gpt;
   llama.embedding.positions = {};
   llama.tied = false;
+  llama.logit_softcap = 30;
   llama.decoder.each([](nn::LayerOptions& layer) {
     layer.heads = 4;
     layer.key_heads = 2;
@@ -86,8 +87,7 @@ std::vector<Request> requests_of(const Texts& prompts, const SearchOptions& opti
 Tensor whole_run(const LanguageModel& model, const std::vector<int32_t>& text) {
   const Ids ids = text;
   nn::ForwardContext context;
-  Tensor logits =
-      linear(model(Ragged::from(std::span(&ids, 1)), context), model.output_projection()).value().clone();
+  Tensor logits = model.logits()(model(Ragged::from(std::span(&ids, 1)), context)).value().clone();
   kernels::log_softmax(logits.data(), nullptr, logits.data(), logits.rows(), logits.cols());
   return logits;
 }

@@ -10,7 +10,6 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
-#include "qkv/ops/linear.h"
 #include "qkv/search/capture.h"
 #include "qkv/search/score.h"
 #include "tests/search/random_step_model.h"
@@ -70,7 +69,7 @@ void admit(StepModel& step_model, const Sentences& sentences) {
 Tensor full_logits(const models::Transformer& model, const Sentences& sources, const Sentences& inputs) {
   nn::ForwardContext context;
   const nn::Memory memory = model.encode(all_of(sources), context);
-  return linear(model.decode(all_of(inputs), memory, context), model.output_projection()).value();
+  return model.logits()(model.decode(all_of(inputs), memory, context)).value();
 }
 
 // The change of logits if each weight moves to an adjacent float: the best possible accuracy.

@@ -10,7 +10,6 @@
 #include "qkv/base/philox.h"
 #include "qkv/models/language_model.h"
 #include "qkv/nn/weights_file.h"
-#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/train/task.h"
 
 namespace qkv::train::testing_task {
@@ -134,8 +133,8 @@ class CharacterTask : public Task {
     }
     const int64_t count = std::ssize(inputs);
     const Variable hidden = model_({Tensor::from(inputs, {count}), Offsets(offsets)}, context);
-    return linear_cross_entropy(hidden, model_.output_projection(), Tensor::from(labels, {count}),
-                                {.factor = factor, .layout = context.weight_layout()});
+    return model_.logits().cross_entropy(hidden, Tensor::from(labels, {count}),
+                                         {.factor = factor, .layout = context.weight_layout()});
   }
 
   CharacterOptions options_;

@@ -43,10 +43,19 @@ struct TranslationFamily : FamilyOf<TransformerConfig> {
   bool (*fits)(const TransformerConfig& config);
 };
 
-// Whether scores are only scaled by 1 / sqrt(d_k): no other scale, no soft cap, no window. Few families have
-// fields for these.
+// Whether sublayers follow each other with a factor of 1, without norms of queries and keys and without
+// sinks.
+inline bool is_plain_block(const nn::LayerOptions& layer) {
+  return layer.order == nn::SublayerOrder::serial && layer.residual_scale == 1 && !layer.attention.sinks &&
+         layer.attention.query_key_norm == nn::QueryKeyNorm::none &&
+         layer.attention.positions.rotary_features == 0;
+}
+
+// Whether, in addition, scores are only scaled by 1 / sqrt(d_k): no other scale, no soft cap, no window. Few
+// families have fields for these.
 inline bool has_plain_scores(const nn::LayerOptions& layer) {
-  return !layer.attention.scale && layer.attention.softcap == 0 && layer.attention.window == 0;
+  return is_plain_block(layer) && !layer.attention.scale && layer.attention.softcap == 0 &&
+         layer.attention.window == 0;
 }
 
 // The other name of a language model's table, if the output projection is tied to it (WeightRule::also).

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "qkv/base/philox.h"
-#include "qkv/ops/linear.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -77,13 +76,13 @@ ProofOutputs outputs_of(const models::TranslationModel& model, const ProofCase& 
   const models::Transformer& transformer = *model.transformer;
   const nn::Memory memory = transformer.encode(Ragged::from<int32_t>({one.source}), context);
   const Variable hidden = transformer.decode(Ragged::from<int32_t>({one.target}), memory, context);
-  return {{"logits", host_copy(linear(hidden, transformer.output_projection()))}};
+  return {{"logits", host_copy(transformer.logits()(hidden))}};
 }
 
 ProofOutputs outputs_of(const LoadedLanguageModel& loaded, const ProofCase& one) {
   nn::ForwardContext context;
   const Variable hidden = (*loaded.model)(Ragged::from<int32_t>({one.source}), context);
-  return {{"logits", host_copy(linear(hidden, loaded.model->output_projection()))}};
+  return {{"logits", host_copy(loaded.model->logits()(hidden))}};
 }
 
 ProofOutputs outputs_of(const LoadedTextEncoder& loaded, const ProofCase& one) {

@@ -65,10 +65,10 @@ ConfigWriter serialize(const LanguageModelConfig& config) {
   const bool fits =
       config.embedding.positions.kind == nn::PositionKind::learned &&
       config.embedding.positions.first_row == 0 && config.embedding.positions.pad_id < 0 &&
-      has_plain_scores(layer) && config.embedding.positions.max_positions == config.max_positions &&
-      config.embedding.token_types == 0 && !config.embedding.norm && !config.embedding.scale &&
-      config.decoder.final_norm && layer.norm == nn::NormPlacement::pre &&
-      layer.norm_kind == nn::NormKind::layer && !layer.gated &&
+      has_plain_scores(layer) && config.logit_softcap == 0 &&
+      config.embedding.positions.max_positions == config.max_positions && config.embedding.token_types == 0 &&
+      !config.embedding.norm && !config.embedding.scale && config.decoder.final_norm &&
+      layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::layer && !layer.gated &&
       layer.attention.bias == nn::ProjectionBiases{} && layer.feed_forward_bias && usual(layer.d_k) &&
       usual(layer.d_v) && (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
       layer.attention.positions.kind == nn::PositionKind::none;

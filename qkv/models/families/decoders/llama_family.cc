@@ -135,12 +135,13 @@ ConfigWriter serialize_llama_fields(const LanguageModelConfig& config, const cha
   Blocks blocks = Blocks::of(config.decoder);
   nn::LayerOptions& layer = blocks.layer;
   const int64_t width = layer.d_k > 0 ? layer.d_k : layer.d_model / layer.heads;
-  const bool fits =
-      config.embedding.positions.kind == nn::PositionKind::none && !config.embedding.scale &&
-      config.embedding.token_types == 0 && !config.embedding.norm && config.decoder.final_norm &&
-      layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::rms && layer.gated &&
-      layer.attention.positions.kind == nn::PositionKind::rotary && !layer.attention.scale &&
-      layer.attention.softcap == 0 && width == (layer.d_v > 0 ? layer.d_v : layer.d_model / layer.heads);
+  const bool fits = config.embedding.positions.kind == nn::PositionKind::none && !config.embedding.scale &&
+                    config.embedding.token_types == 0 && !config.embedding.norm &&
+                    config.decoder.final_norm && layer.norm == nn::NormPlacement::pre &&
+                    layer.norm_kind == nn::NormKind::rms && layer.gated &&
+                    layer.attention.positions.kind == nn::PositionKind::rotary && !layer.attention.scale &&
+                    layer.attention.softcap == 0 && config.logit_softcap == 0 && is_plain_block(layer) &&
+                    width == (layer.d_v > 0 ? layer.d_v : layer.d_model / layer.heads);
   if (!fits) {
     throw UsageError(concat(family,
                             ": expected rotary positions and pre-norm blocks with RMS norms and gated ",

@@ -93,7 +93,7 @@ bool are_blocks(const nn::StackOptions& stack) {
   return stack.final_norm && layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::rms &&
          layer.attention.bias == nn::ProjectionBiases::all(false) && !layer.feed_forward_bias &&
          layer.attention.scale == 1.0f && layer.attention.softcap == 0 && layer.attention.window == 0 &&
-         layer.attention.positions.kind == nn::PositionKind::relative &&
+         is_plain_block(layer) && layer.attention.positions.kind == nn::PositionKind::relative &&
          (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
          width_of(layer, layer.d_k) == width_of(layer, layer.d_v) &&
          !(layer.gated && layer.activation == Activation::gelu_exact);  // whose words mean the other

@@ -7,7 +7,6 @@
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
 #include "qkv/search/language.h"
-#include "qkv/search/score.h"
 
 namespace qkv::train {
 namespace {
@@ -51,8 +50,8 @@ std::optional<LmScore> score_documents(const models::LanguageModel& model,
       const auto labels =
           std::span(rows.labels)
               .subspan(static_cast<size_t>(row + window.context), static_cast<size_t>(counted));
-      for (const float log_probability : search::label_log_probabilities(
-               model.output_projection(), hidden.slice_rows(row + window.context, counted), labels))
+      for (const float log_probability :
+           model.logits().log_probabilities(hidden.slice_rows(row + window.context, counted), labels))
         score.nll -= static_cast<double>(log_probability);
       score.labels += counted;
       row += window.tokens;

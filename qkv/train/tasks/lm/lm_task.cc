@@ -7,7 +7,6 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/models/hub/pretrained.h"
-#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/train/fields.h"
 
@@ -60,8 +59,8 @@ std::unique_ptr<BatchStream> LmTask::batches(uint64_t seed, data::CursorState fr
 BatchLoss LmTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const {
   const data::WindowRows& rows = static_cast<const LmBatch&>(batch).rows;
   const Variable hidden = model_(rows.inputs.ragged(), context);
-  const CrossEntropyResult result = linear_cross_entropy(
-      hidden, model_.output_projection(), Tensor::from(rows.labels, {std::ssize(rows.labels)}),
+  const CrossEntropyResult result = model_.logits().cross_entropy(
+      hidden, Tensor::from(rows.labels, {std::ssize(rows.labels)}),
       {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()});
   return {result.loss, {{"loss", result.loss_sum, static_cast<double>(batch.size.labels)}}};
 }

@@ -7,7 +7,6 @@
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/general/arithmetic.h"
 #include "qkv/ops/general/losses.h"
-#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/train/fields.h"
 #include "qkv/train/tasks/pretrain_bert/bert_start.h"
@@ -102,9 +101,9 @@ BatchLoss PretrainBertTask::loss(const Batch& batch, const BatchSize& step,
       model_(inputs, context, list(rows.types), rows.positions.empty() ? Tensor() : list(rows.positions));
   // Logits over the vocabulary only where a token is to be predicted. embedding() selects rows of a table.
   const Variable selected = embedding(hidden, list(rows.masked), {}, {});
-  const CrossEntropyResult masked = linear_cross_entropy(
-      model_.masked_language_hidden(selected, context), model_.masked_language_output(), list(rows.labels),
-      {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()});
+  const CrossEntropyResult masked = model_.masked_language_loss(
+      selected, list(rows.labels),
+      {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()}, context);
   const auto labels = static_cast<double>(batch.size.labels), pairs = static_cast<double>(batch.size.items);
   BatchLoss result{masked.loss,
                    {{"loss", masked.loss_sum, labels}, {"masked_loss", masked.loss_sum, labels}}};

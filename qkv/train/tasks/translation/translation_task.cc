@@ -8,7 +8,6 @@
 #include "qkv/base/log.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/nn/residual_branches.h"
-#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/train/fields.h"
 
@@ -88,11 +87,11 @@ BatchLoss TranslationTask::loss(const Batch& batch, const BatchSize& step,
   const data::TranslationRows& rows = static_cast<const TranslationBatch&>(batch).rows;
   const nn::Memory memory = model_.encode(rows.source.ragged(), context);
   const Variable hidden = model_.decode(rows.decoder_input.ragged(), memory, context);
-  const CrossEntropyResult result = linear_cross_entropy(
-      hidden, model_.output_projection(), Tensor::from(rows.labels.ids, {rows.labels.tokens()}),
-      {.label_smoothing = inputs_.options.label_smoothing,
-       .factor = 1.0f / static_cast<float>(step.labels),
-       .layout = context.weight_layout()});
+  const CrossEntropyResult result =
+      model_.logits().cross_entropy(hidden, Tensor::from(rows.labels.ids, {rows.labels.tokens()}),
+                                    {.label_smoothing = inputs_.options.label_smoothing,
+                                     .factor = 1.0f / static_cast<float>(step.labels),
+                                     .layout = context.weight_layout()});
   const double labels = static_cast<double>(batch.size.labels);
   return {result.loss, {{"loss", result.loss_sum, labels}, {"nll", result.nll_sum, labels}}};
 }

@@ -4,7 +4,6 @@
 
 #include "qkv/data/batches_by_length.h"
 #include "qkv/metrics/bleu.h"
-#include "qkv/ops/linear_cross_entropy.h"
 #include "qkv/search/transformer.h"
 #include "qkv/text/lines.h"
 
@@ -37,8 +36,8 @@ std::optional<double> mean_nll(const models::Transformer& model, const data::Tok
     nn::ForwardContext context;
     const nn::Memory memory = model.encode(rows.source.ragged(), context);
     const Variable hidden = model.decode(rows.decoder_input.ragged(), memory, context);
-    sum += linear_cross_entropy(hidden, model.output_projection(),
-                                Tensor::from(rows.labels.ids, {rows.labels.tokens()}), {})
+    sum += model.logits()
+               .cross_entropy(hidden, Tensor::from(rows.labels.ids, {rows.labels.tokens()}), {})
                .nll_sum;
     tokens += rows.labels.tokens();
   }
