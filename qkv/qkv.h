@@ -172,6 +172,7 @@
 #include "qkv/pipelines/translate.h"
 #include "qkv/search/alignment.h"
 #include "qkv/search/capture.h"
+#include "qkv/search/constraint.h"
 #include "qkv/search/engine/engine.h"
 #include "qkv/search/ensemble_step_model.h"
 #include "qkv/search/language.h"

@@ -5,7 +5,6 @@
 
 #include "qkv/base/error.h"
 #include "qkv/kernels/loss.h"
-#include "qkv/search/constraints.h"
 #include "qkv/search/sampling.h"
 
 namespace qkv::search {
@@ -49,10 +48,8 @@ void require_numbers(std::span<const float> log_probabilities, const Hypotheses&
 }  // namespace
 
 bool needs_logits(const SearchOptions& options) {
-  const models::TokenRules& rules = options.rules;
-  const bool changes_scores = options.repetition_penalty != 1 || rules.encoder_repetition_penalty != 1 ||
-                              rules.decay_factor != 1 || rules.forced_bos || !rules.sequence_bias.empty();
-  return options.beam == 1 && changes_scores;
+  const bool may_force = options.rules.forced_bos || !options.constraints.empty();
+  return options.beam == 1 && (changes_scores(options) || may_force);
 }
 
 std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowScores& step) {
@@ -67,14 +64,16 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
     shaped.assign(scores.begin(), scores.end());
     scores = shaped;
   }
-  const std::vector<int32_t> history = looks_back(options) ? hypotheses.history(row) : std::vector<int32_t>();
-  constrain(scores,
-            {.source = hypotheses.request().source,
-             .history = history,
-             .length = hypotheses.history_length(),
-             .new_tokens = hypotheses.length() - std::ssize(hypotheses.request().prefix),
-             .ends = hypotheses.ends()},
-            options);
+  if (changes_scores(options) || !hypotheses.constraints().empty()) {
+    const std::vector<int32_t> history = hypotheses.history(row);
+    const StepContext context{.source = hypotheses.request().source,
+                              .history = history,
+                              .new_tokens = hypotheses.length() - std::ssize(hypotheses.request().prefix),
+                              .ends = hypotheses.ends()};
+    change_scores(scores, context, options);
+    NextTokens next(scores);
+    for (const auto& constraint : hypotheses.constraints()) constraint->apply(context, next);
+  }
 
   std::vector<Candidate> candidates;
   const auto with_id = [&](int32_t id) {

@@ -1,30 +1,20 @@
 #pragma once
-// Constraints on the next token.
+// The options' rules for the next token. All rules together, in this order, do what transformers' logits
+// processors do. Ids outside the vocabulary are ignored.
 
-#include <cstdint>
 #include <span>
 
 #include "qkv/search/search.h"
 
 namespace qkv::search {
 
-// What constrain() reads besides the scores.
-struct StepContext {
-  Ids source = {};  // of the encoder, or the prompt
-  Ids history =
-      {};  // the start token or the prompt, and all tokens after it; may be empty unless looks_back()
-  int64_t length = 0;      // the number of tokens in the history
-  int64_t new_tokens = 0;  // of them, after the prefix
-  Ids ends = {};           // the end tokens
-};
+// The rules that change scores without forbidding tokens: sequence_bias, repetition penalties, decay. scores:
+// logits or log-probabilities, [vocabulary].
+void change_scores(std::span<float> scores, const StepContext& context, const SearchOptions& options);
+bool changes_scores(const SearchOptions& options);
 
-// Applies the options' rules to the scores of the next token, [vocabulary], logits or log-probabilities, as
-// transformers' logits processors do, in their order: sequence_bias, repetition penalties, n-grams, bad_words
-// (an end token alone is none), min_new_tokens, forced_bos, decay, suppress_tokens, begin_suppress_tokens.
-// Forbidden tokens get -infinity; ids outside the vocabulary are ignored.
-void constrain(std::span<float> scores, const StepContext& context, const SearchOptions& options);
-
-// Whether constrain() reads the history.
-bool looks_back(const SearchOptions& options);
+// The rules that forbid or force tokens: n-grams, bad_words (an end token alone is none), min_new_tokens,
+// forced_bos, suppress_tokens, begin_suppress_tokens, and options.constraints. The options must outlive them.
+Constraints constraints_of(const SearchOptions& options);
 
 }  // namespace qkv::search

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "qkv/search/search.h"
+#include "qkv/search/constraints.h"
 
 namespace qkv::search {
 
@@ -41,7 +41,8 @@ class Hypotheses {
         special_(special),
         limit_(options_.limit(std::ssize(request.source), std::ssize(request.prefix))),
         ends_(options_.stop),
-        rows_(1) {
+        rows_(1),
+        constraints_(constraints_of(options_)) {
     ends_.push_back(special.eos);
   }
   virtual ~Hypotheses() = default;
@@ -66,7 +67,7 @@ class Hypotheses {
 
   // Everything before a row's next token: the start token, or the prompt, and the tokens since.
   std::vector<int32_t> history(int32_t row) const;
-  int64_t history_length() const { return (special_.start ? 1 : std::ssize(request_.source)) + length_; }
+  const Constraints& constraints() const { return constraints_; }  // of the options
   // Appends the tokens of a row, in order.
   virtual void append_tokens(int32_t row, std::vector<int32_t>& tokens) const;
   Ids ends() const { return ends_; }  // the end tokens
@@ -112,6 +113,7 @@ class Hypotheses {
   int length_ = 0;
   std::vector<int32_t> ends_;
   std::vector<Row> rows_;
+  Constraints constraints_;
 
  private:
   int32_t add_token(int32_t parent, int32_t id, float log_probability);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "qkv/models/hub/generation_defaults.h"
+#include "qkv/search/constraint.h"
 #include "qkv/search/shortlist.h"
 #include "qkv/search/step_model.h"
 
@@ -72,6 +73,7 @@ struct SearchOptions {
   std::vector<int32_t> stop = {};  // additional end tokens
   // Restricts the output vocabulary to the shortlist's tokens for the source, </s> and `stop`.
   std::shared_ptr<const Shortlist> shortlist = {};
+  Constraints constraints = {};  // applied after the rules above
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;

@@ -61,6 +61,8 @@ void SearchOptions::validate() const {
   require(rules.encoder_no_repeat_ngram >= 0, "encoder_no_repeat_ngram", "0 (no such rule) or more",
           rules.encoder_no_repeat_ngram);
   require(std::isfinite(decay) && decay > 0, "exponential_decay_length_penalty", "a factor above 0", decay);
+  if (std::ranges::count(constraints, nullptr) > 0)
+    throw UsageError("constraints: expected constraints, found a null pointer");
 }
 
 int SearchOptions::limit(int64_t source_tokens, int64_t prefix_tokens) const {

@@ -13,7 +13,6 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/philox.h"
-#include "qkv/search/constraints.h"
 #include "qkv/search/sampling.h"
 #include "tests/search/random_step_model.h"
 #include "tests/search/table_step_model.h"
@@ -24,6 +23,7 @@ namespace {
 using nlohmann::json;
 using testing::RandomModel;
 using testing::RandomStepModel;
+using testing::same_bits;
 using testing::with_options;
 
 constexpr int32_t kStart = 3, kEos = 0;
@@ -250,6 +250,93 @@ TEST(Constraints, AnOutputThatNothingMayFollowEndsThere) {
           {.beam = 1, .nbest = 4, .sampling = Sampling{}, .min_new_tokens = 9, .no_repeat_ngram = 1});
   ASSERT_EQ(drawn.size(), 4u);
   for (const Hypothesis& hypothesis : drawn) EXPECT_EQ(hypothesis.ids.size(), 3u);
+}
+
+// Digits are the tokens 4 to 8; a number has three of them.
+struct ThreeDigits : Constraint {
+  void apply(const StepContext& context, NextTokens& next) const override {
+    if (context.output().size() < 3) {
+      next.allow_only(std::vector<int32_t>{4, 5, 6, 7, 8, 99});
+    } else {
+      next.allow_only(context.ends);
+    }
+  }
+};
+struct Refuses : Constraint {
+  void apply(const StepContext& context, NextTokens&) const override {
+    if (context.output().size() == 2) throw DataError("a bad grammar");
+  }
+};
+
+TEST(Constraints, OfAUserHoldInEverySearch) {
+  const RandomModel model{.seed = 5, .vocabulary = 12};
+  const Constraints digits{std::make_shared<ThreeDigits>()};
+  for (const SearchOptions& options :
+       {SearchOptions{.beam = 1}, SearchOptions{.beam = 4, .nbest = 4, .length_penalty = 0},
+        SearchOptions{.nbest = 3, .alternatives = true},
+        SearchOptions{.beam = 1, .nbest = 5, .sampling = Sampling{.top_p = 0.9}}}) {
+    for (const bool translates : {true, false}) {  // or continues a prompt
+      for (const bool has_prefix : {false, true}) {
+        Request request{.source = {1, 2}, .options = options};
+        request.options.constraints = digits;
+        if (has_prefix) request.prefix = {9, 10};
+        RandomStepModel step_model(model);
+        const SpecialIds special{.start = translates ? std::optional(kStart) : std::nullopt, .eos = kEos};
+        const NBest found = search(step_model, special, std::span(&request, 1)).at(0);
+        EXPECT_EQ(std::ssize(found), options.nbest);
+        for (const Hypothesis& hypothesis : found) {
+          const size_t prefix = request.prefix.size();
+          ASSERT_EQ(hypothesis.ids.size(), prefix + 4);
+          EXPECT_TRUE(hypothesis.complete);
+          std::vector<int32_t> tokens = {translates ? kStart : 2};
+          for (size_t i = 0; i < hypothesis.ids.size(); ++i) {
+            const int32_t id = hypothesis.ids[i];
+            if (i >= prefix) {
+              EXPECT_TRUE(i < prefix + 3 ? id >= 4 && id <= 8 : id == kEos) << id << " at " << i;
+              EXPECT_NEAR(hypothesis.token_log_probabilities[i],
+                          model.log_probabilities(1, tokens)[static_cast<size_t>(id)], 1e-5);
+            }
+            tokens.push_back(id);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Constraints, OfAUserAndOfTheOptionsGiveTheSameBits) {
+  struct Never : Constraint {
+    explicit Never(int32_t forbidden) : id(forbidden) {}
+    void apply(const StepContext&, NextTokens& next) const override {
+      for (const int32_t one : {id, -1, 12}) next.forbid(one);
+      EXPECT_FALSE(next.allows(id) || next.allows(-1) || next.allows(12));
+      EXPECT_TRUE(next.allows(kEos));
+      EXPECT_EQ(next.vocabulary(), 12);
+    }
+    int32_t id;
+  };
+  const RandomModel model{.seed = 8, .vocabulary = 12, .eos_bonus = -5};
+  for (SearchOptions options : {SearchOptions{.beam = 1}, SearchOptions{.beam = 3, .nbest = 3},
+                                SearchOptions{.beam = 1, .nbest = 4, .sampling = Sampling{}}}) {
+    const NBest free = run(model, {.source = {1}}, options);
+    const int32_t id = free[0].ids.front();
+    options.suppress_tokens = {id};
+    const NBest suppressed = run(model, {.source = {1}}, options);
+    options.suppress_tokens = {};
+    options.constraints = {std::make_shared<Never>(id)};
+    EXPECT_TRUE(same_bits(run(model, {.source = {1}}, options), suppressed));
+    EXPECT_FALSE(same_bits(free, suppressed));
+  }
+}
+
+TEST(Constraints, ThatThrowOrAreNullEndTheirRequest) {
+  const RandomModel model{.seed = 8, .vocabulary = 12, .eos_bonus = -50};
+  EXPECT_THROW(run(model, {.source = {1}}, {.constraints = {std::make_shared<Refuses>()}}), DataError);
+  EXPECT_THROW(run(model, {.source = {1}}, {.constraints = {nullptr}}), UsageError);
+  const NBest found =
+      run(model, {.source = {1}}, {.min_new_tokens = 4, .constraints = {std::make_shared<ThreeDigits>()}});
+  EXPECT_EQ(found[0].ids.size(), 4u) << "a contradiction: the end is forbidden and alone allowed";
+  EXPECT_FALSE(found[0].complete);
 }
 
 TEST(Prefix, ThatCannotBeIsRefused) {
