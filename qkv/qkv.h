@@ -7,6 +7,7 @@
 #include "qkv/base/json.h"
 #include "qkv/base/log.h"
 #include "qkv/base/mapped_files.h"
+#include "qkv/base/option_field.h"
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
 #include "qkv/base/reserved_memory.h"

@@ -53,10 +53,7 @@ search::SearchOptions search_defaults(const models::GenerationDefaults& defaults
 
 search::Sampling sampling_defaults(const models::GenerationDefaults& defaults) {
   if (!defaults.unsupported_sampling.empty()) throw DataError(defaults.unsupported_sampling);
-  return {.temperature = defaults.temperature,
-          .top_k = defaults.top_k,
-          .top_p = defaults.top_p,
-          .min_p = defaults.min_p};
+  return defaults.sampling;
 }
 
 std::vector<std::vector<int32_t>> bad_words(const text::TranslationTokenizer& tokenizer,

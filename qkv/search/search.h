@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "qkv/base/option_field.h"
 #include "qkv/models/hub/generation_defaults.h"
 #include "qkv/search/constraint.h"
 #include "qkv/search/shortlist.h"
@@ -22,16 +24,10 @@ enum class LengthPenaltyType {
   gnmt,   // ((5 + len) / 6)^alpha (Wu et al. 2016, equation 14)
 };
 
-using models::EarlyStopping;
+Words<LengthPenaltyType> words(LengthPenaltyType);
 
-// Sampling options. Each applies to the tokens that the previous one kept.
-struct Sampling {
-  double temperature = 1;  // divides the logits; above 0
-  int top_k = 0;           // keeps the k most likely tokens and ties with the last of them; 0: all
-  double top_p = 1;  // keeps the smallest set of most likely tokens that sums to p (Holtzman et al. 2020)
-  double min_p = 0;  // keeps tokens with at least this fraction of the highest probability
-  uint64_t seed = 1;
-};
+using models::EarlyStopping;
+using models::Sampling;
 
 struct SearchOptions {
   int beam = 4;  // hypotheses kept at each step; 1: greedy search, whatever early_stopping says
@@ -75,11 +71,56 @@ struct SearchOptions {
   std::shared_ptr<const Shortlist> shortlist = {};
   Constraints constraints = {};  // applied after the rules above
 
+  // Groups of options: of a beam search; of Wu et al. 2016; the number of outputs.
+  static constexpr std::string_view kBeamSearch = "beam search", kGnmt = "gnmt", kOutputs = "outputs";
+  template <class Self, class Visit>
+  static void visit_fields(Self&& self, const Visit& visit);
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
   // Maximum number of output tokens, prefix and end token included, for these lengths.
   int limit(int64_t source_tokens, int64_t prefix_tokens = 0) const;
 };
+
+template <class Self, class Visit>
+void SearchOptions::visit_fields(Self&& self, const Visit& visit) {
+  constexpr Range lengths{.least = 1, .most = 1e9, .expected = "1 to 1e9"};
+  constexpr Range penalties{.least = 0, .without_most = true, .expected = "a number that is not negative"};
+  visit(OptionField{"beam", "N", "Hypotheses kept at each step; 1: greedy search", between(1, 1024),
+                    kBeamSearch},
+        self.beam);
+  visit(OptionField{"nbest", "N", "Outputs, best first", between(1, 1024), kOutputs}, self.nbest);
+  visit(OptionField{"length_penalty", "ALPHA", "Length penalty: larger values favour longer outputs",
+                    any_number(), kBeamSearch},
+        self.length_penalty);
+  visit(OptionField{"length_penalty_type",
+                    "",
+                    "Divisor of an output's log-probability\n"
+                    "  transformers: length ^ alpha\n"
+                    "  gnmt: ((5 + length) / 6) ^ alpha (Wu et al. 2016)",
+                    {},
+                    kGnmt},
+        self.length_penalty_type);
+  visit(OptionField{"coverage_penalty", "BETA",
+                    "Coverage penalty: penalise untranslated source words (Wu et al. 2016); 0: off",
+                    penalties, kGnmt},
+        self.coverage_penalty);
+  visit(OptionField{"max_new_tokens", "TOKENS", "Maximum length of an output, its end token not counted",
+                    lengths},
+        self.max_new_tokens);
+  visit(OptionField{"min_new_tokens",
+                    "TOKENS",
+                    "Minimum length of an output, its end token not counted",
+                    {.least = 0, .expected = "a number that is not negative"}},
+        self.min_new_tokens);
+  visit(OptionField{"no_repeat_ngram",
+                    "TOKENS",
+                    "Never repeat an n-gram of this size; 0: off",
+                    {.least = 0, .expected = "0 (no such rule) or more"}},
+        self.no_repeat_ngram);
+  visit(OptionField{"repetition_penalty", "FACTOR", "Above 1: repeated tokens become less likely; 1: off",
+                    above(0)},
+        self.repetition_penalty);
+}
 
 // The divisor of the log-probability of `length` tokens, by LengthPenaltyType.
 double length_penalty(LengthPenaltyType type, double alpha, int64_t length);

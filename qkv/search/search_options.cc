@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -19,37 +20,28 @@ void require(bool good, const char* field, const char* expected, Number found) {
 
 }  // namespace
 
+Words<LengthPenaltyType> words(LengthPenaltyType) {
+  static constexpr std::array<std::pair<std::string_view, LengthPenaltyType>, 2> kWords{
+      {{"transformers", LengthPenaltyType::power}, {"gnmt", LengthPenaltyType::gnmt}}};
+  return kWords;
+}
+
 void SearchOptions::validate() const {
-  require(beam >= 1 && beam <= 1024, "beam", "1 to 1024", beam);
-  require(nbest >= 1 && nbest <= 1024, "nbest", "1 to 1024", nbest);
-  if (sampling && alternatives) {
-    throw UsageError("alternatives: expected a search, found sampling");
-  }
+  require_ranges(*this);
+  if (sampling && alternatives) throw UsageError("alternatives: expected a search, found sampling");
   if (sampling) {
     require(beam == 1, "beam", "1 with sampling", beam);
-    const double temperature = sampling->temperature, top_p = sampling->top_p, min_p = sampling->min_p;
-    require(std::isfinite(temperature) && temperature > 0, "temperature", "a number above 0", temperature);
-    require(sampling->top_k >= 0, "top_k", "0 (all) or more", sampling->top_k);
-    require(top_p > 0 && top_p <= 1, "top_p", "above 0 to 1", top_p);
-    require(min_p >= 0 && min_p <= 1, "min_p", "0 to 1", min_p);
+    require_ranges(*sampling);
   } else if (nbest > beam && !alternatives) {
     throw UsageError(concat("nbest: expected at most the beam's size of ", beam, ", found ", nbest));
   }
-  require(std::isfinite(length_penalty), "length_penalty", "a finite number", length_penalty);
-  require(std::isfinite(coverage_penalty) && coverage_penalty >= 0, "coverage_penalty",
-          "a number that is not negative", coverage_penalty);
-  require(max_new_tokens >= 1 && max_new_tokens <= kMaxTokens, "max_new_tokens", "1 to 1e9", max_new_tokens);
   require(std::isfinite(max_source_factor) && max_source_factor >= 0, "max_source_factor",
           "a number that is not negative", max_source_factor);
   require(max_source_extra >= 1, "max_source_extra", "at least 1", max_source_extra);
-  require(min_new_tokens >= 0, "min_new_tokens", "a number that is not negative", min_new_tokens);
   if (min_new_tokens > max_new_tokens) {
     throw UsageError(concat("min_new_tokens: expected at most max_new_tokens = ", max_new_tokens, ", found ",
                             min_new_tokens));
   }
-  require(no_repeat_ngram >= 0, "no_repeat_ngram", "0 (no such rule) or more", no_repeat_ngram);
-  require(std::isfinite(repetition_penalty) && repetition_penalty > 0, "repetition_penalty",
-          "a number above 0", repetition_penalty);
   const auto is_empty = [](const auto& ids) { return ids.empty(); };
   if (std::ranges::any_of(bad_words, is_empty))
     throw UsageError("forbidden sequence: expected at least one token, found none");

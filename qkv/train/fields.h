@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -14,6 +13,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/field_text.h"
+#include "qkv/base/option_field.h"
 #include "qkv/train/task.h"
 
 namespace qkv::train {
@@ -33,27 +33,6 @@ auto with_model_names(const Action& action) {
     throw UsageError(concat(kModelFields, error.what()));
   }
 }
-
-// The numbers that a setting may have. NaN is in no range.
-struct Range {
-  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
-  bool without_least = false, without_most = false;  // the limits themselves are excluded
-  std::string expected;                              // for messages: "0 to below 1"
-
-  bool contains(double value) const {
-    return (without_least ? value > least : value >= least) && (without_most ? value < most : value <= most);
-  }
-};
-inline Range at_least(int64_t least) {
-  return {.least = static_cast<double>(least), .expected = concat(least, " or more")};
-}
-inline Range between(int64_t least, int64_t most) {
-  return {.least = static_cast<double>(least),
-          .most = static_cast<double>(most),
-          .expected = concat(least, " to ", most)};
-}
-// Shares and rates: 0 to below 1.
-inline Range below_one() { return {.least = 0, .most = 1, .without_most = true, .expected = "0 to below 1"}; }
 
 // Throws UsageError for a setting whose value does not hold what is expected.
 template <class Value>
@@ -83,11 +62,9 @@ class Settings {
     all_.push_back(std::move(setting));
   }
   template <class Value>
-  void add(const std::string& name, Value& value, bool decides_weights, Range range) {
+  void add(const std::string& name, Value& value, bool decides_weights, const Range& range) {
     add(name, value, decides_weights);
-    all_.back().check = [name, &value, range = std::move(range)] {
-      require_setting(name, value, range.contains(static_cast<double>(value)), range.expected);
-    };
+    all_.back().check = [name, &value, range] { require_in_range(name, value, range); };
   }
 
   // The fields of a model's shape or configuration, which has fields() and set_field() of its own, but these.

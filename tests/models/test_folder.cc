@@ -94,10 +94,10 @@ TEST(Folder, StoresDecodingDefaults) {
   EXPECT_EQ(found.no_repeat_ngram, 2);
   EXPECT_EQ(found.repetition_penalty, 1.25f);
   EXPECT_TRUE(found.renormalize);
-  EXPECT_EQ(found.temperature, 0.5);
-  EXPECT_EQ(found.top_k, 7);
-  EXPECT_EQ(found.top_p, 0.75);
-  EXPECT_EQ(found.min_p, 0.125);
+  EXPECT_EQ(found.sampling.temperature, 0.5);
+  EXPECT_EQ(found.sampling.top_k, 7);
+  EXPECT_EQ(found.sampling.top_p, 0.75);
+  EXPECT_EQ(found.sampling.min_p, 0.125);
   EXPECT_EQ(found.bad_words, (std::vector<std::vector<int32_t>>{{3}, {4, 5}}));
   folder.write("generation_config.json", generation_json(small(), found));
   const GenerationDefaults again = load_generation_defaults(folder.path());
@@ -106,7 +106,7 @@ TEST(Folder, StoresDecodingDefaults) {
   EXPECT_EQ(again.max_new_tokens, found.max_new_tokens);
   EXPECT_EQ(again.min_new_tokens, found.min_new_tokens);
   EXPECT_EQ(again.renormalize, found.renormalize);
-  EXPECT_EQ(again.top_p, found.top_p);
+  EXPECT_EQ(again.sampling.top_p, found.sampling.top_p);
   folder.write("generation_config.json", R"({"max_length": 20, "max_new_tokens": 31, "min_new_tokens": 4})");
   EXPECT_EQ(load_generation_defaults(folder.path()).max_new_tokens, 31);
   EXPECT_EQ(load_generation_defaults(folder.path()).min_new_tokens, 4);

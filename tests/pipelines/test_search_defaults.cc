@@ -22,7 +22,7 @@ const std::filesystem::path kData = QKV_TEST_DATA;
 
 TEST(SearchDefaults, SamplingFollowsTheFolder) {
   const search::Sampling sampling =
-      sampling_defaults({.temperature = 0.75, .top_k = 7, .top_p = 0.875, .min_p = 0.25});
+      sampling_defaults({.sampling = {.temperature = 0.75, .top_k = 7, .top_p = 0.875, .min_p = 0.25}});
   EXPECT_EQ(sampling.temperature, 0.75);
   EXPECT_EQ(sampling.top_k, 7);
   EXPECT_EQ(sampling.top_p, 0.875);

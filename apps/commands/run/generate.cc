@@ -3,28 +3,20 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <utility>
 
-#include "apps/engine_options.h"
+#include "apps/decode_options.h"
 #include "apps/line_results.h"
 #include "apps/sampling_options.h"
-#include "qkv/base/error.h"
 #include "qkv/pipelines/generate.h"
-#include "qkv/pipelines/search_defaults.h"
 
 namespace qkv::apps {
 namespace {
 
 struct GenerateArguments {
   LineArguments lines;
+  SearchArguments search;
   SamplingArguments sampling;
-  EngineArguments engine;
-  int nbest = 1;
-  std::vector<std::string> bad_words;
-  std::optional<int> beam, max_new_tokens, min_new_tokens, no_repeat_ngram;  // unset: the model's
-  std::optional<double> length_penalty;
-  std::optional<float> repetition_penalty;
 };
 
 pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator,
@@ -32,27 +24,10 @@ pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator,
   pipelines::GenerateOptions options = generator.default_options();
   search::SearchOptions& search = options.search;
   search.sampling = arguments.sampling.sampling(generator.model().generation);
-  search.beam = arguments.beam.value_or(search.sampling ? 1 : search.beam);
-  search.nbest = arguments.nbest;
-  search.length_penalty = arguments.length_penalty.value_or(search.length_penalty);
-  if (arguments.max_new_tokens) {
-    search.max_new_tokens = *arguments.max_new_tokens;
-    options.max_length = 0;
-  }
-  if (arguments.min_new_tokens) {
-    search.min_new_tokens = *arguments.min_new_tokens;
-    options.min_length = 0;
-  } else {
-    search.min_new_tokens = std::min(search.min_new_tokens, search.max_new_tokens);
-  }
-  search.no_repeat_ngram = arguments.no_repeat_ngram.value_or(search.no_repeat_ngram);
-  search.repetition_penalty = arguments.repetition_penalty.value_or(search.repetition_penalty);
-  try {
-    for (std::vector<int32_t>& ids : pipelines::bad_words(generator.model().tokenizer, arguments.bad_words))
-      search.bad_words.push_back(std::move(ids));
-  } catch (const UsageError& error) {
-    throw UsageError(concat("--forbid: ", error.what()));
-  }
+  if (search.sampling) search.beam = 1;
+  arguments.search.apply(search, generator.model().tokenizer);
+  if (arguments.search.given.has("max_new_tokens")) options.max_length = 0;
+  if (arguments.search.given.has("min_new_tokens")) options.min_length = 0;
   search.validate();
   return options;
 }
@@ -93,7 +68,8 @@ void generate(const GenerateArguments& arguments) {
         std::vector<pipelines::Prompt> prompts;
         for (size_t i = 0; i < texts.size(); ++i) {
           prompts.push_back({.text = texts[i], .key = static_cast<uint64_t>(lines[i])});
-          if (arguments.max_new_tokens) report_positions(generator, options, arguments, texts[i], lines[i]);
+          if (arguments.search.given.has("max_new_tokens"))
+            report_positions(generator, options, arguments, texts[i], lines[i]);
         }
         if (streams) {
           prompts.front().on_text = [&](std::string_view text) {
@@ -101,7 +77,8 @@ void generate(const GenerateArguments& arguments) {
             std::cout << text << std::flush;
           };
         }
-        return generator(prompts, options, arguments.engine.engine, arguments.engine.step_model);
+        return generator(prompts, options, arguments.search.engine.engine,
+                         arguments.search.engine.step_model);
       },
       [&](const pipelines::Generated& generated, const pipelines::Line& line) {
         return shown ? "" : generated_text(generated, line.text);
@@ -122,27 +99,9 @@ void add_generate(Command& app) {
   add_option(*command, "--prompt", arguments->lines.texts, "TEXT",
              "Another way to give a text; may be given several times (default: none)")
       ->excludes(texts);
-  add_option(*command, "--max-new-tokens", arguments->max_new_tokens, "TOKENS",
-             "Maximum length of a completion, its end token not counted (default: the model's, or 128)")
-      ->check(at_least(1));
-  add_option(*command, "--min-new-tokens", arguments->min_new_tokens, "TOKENS",
-             "Minimum length of a completion, its end token not counted (default: the model's)");
-  add_option(*command, "--beam", arguments->beam, "N",
-             "Hypotheses kept at each step; 1: greedy search (default: the model's)");
-  add_option(*command, "--nbest", arguments->nbest, "N",
-             "Completions per prompt, best first; equal texts once");
-  add_option(
-      *command, "--length-penalty", arguments->length_penalty, "ALPHA",
-      "Length penalty of a beam search: larger values favour longer completions (default: the model's)");
-  add_option(*command, "--no-repeat-ngram", arguments->no_repeat_ngram, "TOKENS",
-             "Never repeat an n-gram of this size, including those of the prompt; 0: off (default: the\n"
-             "model's)");
-  add_option(*command, "--repetition-penalty", arguments->repetition_penalty, "FACTOR",
-             "Above 1: repeated tokens become less likely; 1: off (default: the model's)");
-  add_option(*command, "--forbid", arguments->bad_words, "TEXT",
-             "Words that no completion may contain; may be given several times (default: none)");
-  add_engine_options(*command, arguments->engine);
-  add_prompt_options(*command, arguments->engine);
+  add_search_options(*command, arguments->search);
+  add_nbest(*command, arguments->search, "Completions per prompt, best first; equal texts once");
+  add_prompt_options(*command, arguments->search.engine);
   add_sampling_options(*command, arguments->sampling);
   command->callback([arguments] { generate(*arguments); });
 }

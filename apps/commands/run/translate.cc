@@ -23,7 +23,7 @@ using pipelines::Translation;
 struct TranslateArguments {
   LineArguments lines;
   DecodeArguments decode;
-  std::optional<int> nbest, alternatives;
+  std::optional<int> alternatives;
   SamplingArguments sampling;
   std::vector<std::string> ensemble;
   std::optional<std::string> trace;
@@ -56,7 +56,6 @@ void print_text(int64_t line, const Translation& translation, int nbest,
 pipelines::TranslateOptions options_of(const models::TranslationModel& model,
                                        const TranslateArguments& arguments) {
   pipelines::TranslateOptions options = translate_options(model, arguments.decode);
-  options.search.nbest = arguments.nbest.value_or(options.search.nbest);
   if (arguments.alternatives) {
     options.search.alternatives = true;
     options.search.nbest = *arguments.alternatives;
@@ -64,7 +63,7 @@ pipelines::TranslateOptions options_of(const models::TranslationModel& model,
   options.alignment = arguments.fields.alignment;
   options.trace = arguments.trace.has_value();
   options.search.sampling = arguments.sampling.sampling(model.generation);
-  if (options.search.sampling && !arguments.decode.beam) options.search.beam = 1;
+  if (options.search.sampling && !arguments.decode.given.has("beam")) options.search.beam = 1;
   options.search.validate();
   return options;
 }
@@ -132,9 +131,9 @@ void add_translate(Command& app) {
   add_line_options(*command, arguments->lines);
   add_decode_options(*command, arguments->decode);
   Option* nbest =
-      add_option(*command, "--nbest", arguments->nbest, "N",
-                 "Translations per line, best first, equal texts once; each output line then begins\n"
-                 "with the line's number and a tab (default: 1)");
+      add_nbest(*command, arguments->decode,
+                "Translations per line, best first, equal texts once; each output line then begins\n"
+                "with the line's number and a tab");
   add_option(*command, "--alternatives", arguments->alternatives, "N",
              "Show the N most likely next tokens, each with its best completion: at the first\n"
              "position, or after a prefix (default: off)")

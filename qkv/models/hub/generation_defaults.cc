@@ -28,10 +28,9 @@ void visit_defaults(Defaults& defaults, const Visitor& visitor) {
   visitor("no_repeat_ngram_size", defaults.no_repeat_ngram);
   visitor("repetition_penalty", defaults.repetition_penalty);
   visitor("renormalize_logits", defaults.renormalize);
-  visitor("temperature", defaults.temperature);
-  visitor("top_k", defaults.top_k);
-  visitor("top_p", defaults.top_p);
-  visitor("min_p", defaults.min_p);
+  Sampling::visit_fields(defaults.sampling, [&](const OptionField& field, auto& value) {
+    if constexpr (!std::is_unsigned_v<std::remove_cvref_t<decltype(value)>>) visitor(field.name, value);
+  });
   visitor("encoder_no_repeat_ngram_size", defaults.rules.encoder_no_repeat_ngram);
   visitor("encoder_repetition_penalty", defaults.rules.encoder_repetition_penalty);
 }
@@ -200,7 +199,7 @@ TokenRules rules_of(const JsonValue& object, TokenRules rules) {
 
 json fields_of(const GenerationDefaults& defaults) {
   json fields;
-  visit_defaults(defaults, [&]<class Field>(const char* key, const Field& field) {
+  visit_defaults(defaults, [&]<class Field>(std::string_view key, const Field& field) {
     if constexpr (std::is_same_v<Field, float>) {
       fields[key] = decimal(field);
     } else {
@@ -228,7 +227,7 @@ GenerationDefaults load_generation_defaults(const std::filesystem::path& folder,
   if (prompt) defaults.max_new_tokens = 128;
   if (!exists(path)) return defaults;
   const JsonValue object = parse_json(read_file(path), path.string());
-  visit_defaults(defaults, [&](const char* key, auto& field) {
+  visit_defaults(defaults, [&](std::string_view key, auto& field) {
     if (const auto found = object.find(key)) read(*found, key, field);
   });
   defaults.eos_ids = ids_of(object.find("eos_token_id"));

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "qkv/base/option_field.h"
 #include "qkv/models/config.h"
 
 namespace qkv::models {
@@ -21,6 +23,39 @@ enum class EarlyStopping : uint8_t {
   exact,
   // Immediately: early_stopping=True in transformers.
   when_full,
+};
+
+// Sampling options. Each applies to the tokens that the previous one kept.
+struct Sampling {
+  double temperature = 1;
+  int top_k = 0;
+  double top_p = 1;  // Holtzman et al. 2020
+  double min_p = 0;
+  uint64_t seed = 1;
+
+  template <class Self, class Visit>
+  static void visit_fields(Self&& self, const Visit& visit) {
+    visit(OptionField{"temperature", "FACTOR", "Divisor of the logits, above 0", above(0)}, self.temperature);
+    visit(OptionField{"top_k",
+                      "K",
+                      "Sample from the K most likely tokens, and ties with the last; 0: from all",
+                      {.least = 0, .expected = "0 (all) or more"}},
+          self.top_k);
+    visit(OptionField{"top_p",
+                      "P",
+                      "Sample from the most likely tokens with this total probability, above 0 to 1",
+                      {.least = 0, .most = 1, .without_least = true}},
+          self.top_p);
+    visit(OptionField{"min_p", "P",
+                      "Sample from tokens with at least this fraction of the highest probability, 0 to 1",
+                      between(0, 1)},
+          self.min_p);
+    visit(OptionField{"seed", "N",
+                      "Random seed, 0 or more; with the place of a text, it determines its samples",
+                      at_least(0), kSeed},
+          self.seed);
+  }
+  static constexpr std::string_view kSeed = "seed";  // not of the distribution
 };
 
 struct SequenceBias {
@@ -52,9 +87,7 @@ struct GenerationDefaults {
   int min_new_tokens = 0;
   int no_repeat_ngram = 0;
   float repetition_penalty = 1;
-  double temperature = 1;  // the sampling options, to min_p
-  int top_k = 0;
-  double top_p = 1, min_p = 0;
+  Sampling sampling = {};                            // but the seed
   bool renormalize = false;                          // renormalise the probabilities of allowed tokens
   std::vector<std::vector<int32_t>> bad_words = {};  // token sequences that must not occur
   std::vector<int32_t> suppress_tokens = {};         // ids that are never chosen
