@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "qkv/base/error.h"
+#include "qkv/data/labels/tables.h"
 
 namespace qkv::data {
 namespace {
@@ -36,7 +37,16 @@ bool SentencePairReader::next(SentencePair& pair) {
   };
   lines_.require_utf8(line_);
   const std::vector<std::string_view> fields = split_at_tabs(line_);
-  if (fields_ == 0 && (fields.size() == 2 || fields.size() == 3)) fields_ = fields.size();
+  if (fields_ == 0) {
+    constexpr const char* kPair = "a pair of sentences, with or without a score before it";
+    if (fields.size() == 1) refuse_csv(lines_.path(), concat(kPair, ", separated by tabs"), "convert it");
+    if (fields.size() == 2 || fields.size() == 3) {
+      fields_ = fields.size();
+      if ((fields_ == 2 || is_column(fields[0], kLabelColumn)) &&
+          is_column(fields[fields_ - 2], kTextColumn) && is_column(fields[fields_ - 1], kSecondTextColumn))
+        refuse_header(concat(lines_.path().string(), ":", lines_.lines()), kPair);
+    }
+  }
   if (fields.size() != fields_) {
     fail(concat("expected ",
                 fields_ == 0   ? "a pair of sentences, with or without a score before it"

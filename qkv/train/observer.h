@@ -68,6 +68,8 @@ class TrainObserver {
   virtual void on_batch(const Batch& /*batch*/) {}
   virtual void on_step(const StepReport& /*report*/) {}
   virtual void on_validation(const ValidationReport& /*report*/) {}
+  // Called before a checkpoint is written; files that a resumed run adds to must then be on the disk.
+  virtual void before_checkpoint(int64_t /*step*/) {}
   virtual void on_checkpoint(int64_t /*step*/) {}
 };
 

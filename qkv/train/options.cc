@@ -67,6 +67,7 @@ static void list_settings(Settings& all, TrainOptions& o) {
   all.add("train.checkpoint_every", o.checkpoint_every, kBookkeeping, at_least(0));
   all.add("train.checkpoint_minutes", o.checkpoint_minutes, kBookkeeping, at_least(0));
   all.add("train.keep_checkpoints", o.keep_checkpoints, kBookkeeping, at_least(1));
+  all.add("train.save_batches", o.save_batches, kBookkeeping);
   all.add("train.log_every", o.log_every, kBookkeeping, at_least(1));
   all.add("schedule.kind", o.schedule.kind, kDecidesWeights);
   all.add("schedule.learning_rate", o.schedule.learning_rate, kDecidesWeights);

@@ -69,6 +69,10 @@ struct TrainOptions {
   double checkpoint_minutes = 10;  // after this many minutes; 0: off
   int64_t keep_checkpoints = 2;    // number of checkpoints to keep
 
+  // Where the observer writes the batches (on_batch()), for the resumed run; empty: nowhere. The trainer
+  // writes nothing there.
+  std::string save_batches;
+
   int64_t log_every = 20;  // steps per point of the training curves
   uint64_t seed = 1;       // of initial weights, data order and dropout
 

@@ -96,6 +96,11 @@ void JsonLines::add(const std::string& object) {
   }
 }
 
+void JsonLines::flush() {
+  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) fail("flush", path_);
+  flush_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+}
+
 RunLog::RunLog(const std::filesystem::path& folder) : folder_(folder) {
   with_io_errors([&] {
     for (const char* name : {kEvents, kLog, kSpeed, kCurve}) std::filesystem::remove_all(folder_ / name);

@@ -27,6 +27,8 @@ class JsonLines {
 
   // Written to the operating system immediately.
   void add(const std::string& object);
+  // Flushes to disk, unless the path is a pipe or a device.
+  void flush();
 
  private:
   std::filesystem::path path_;

@@ -141,6 +141,7 @@ void Trainer::save_checkpoint() {
   Fields saved;
   for (const Field& field : fields_) saved[field.name] = field.value;
   state_.logs = log_->save();
+  observer_->before_checkpoint(state_.steps);
   checkpoints_.save(state_, saved, tensors, options_.keep_checkpoints);
   run_folder_.forget_record();
   saved_step_ = state_.steps;

@@ -70,13 +70,27 @@ TEST(LabelledTexts, RefusesWhatIsWrongNamingTheLine) {
           TextFormat::tab);
 }
 
+TEST(TaggedSentences, RefusesTablesOfOtherPrograms) {
+  const testing::Scratch scratch;
+  const auto refused = [&](const std::string& name, const std::string& content, const std::string& message) {
+    const auto file = scratch.write(name, content);
+    expect_throw<DataError>(message, [&] { read_tagged_sentences(file, {}); });
+  };
+  refused("words.csv", "word,tag\nA,DET\n", "words.csv: expected a word and its tag");
+  for (const std::string header : {"word\ttag\n", "Token NER_tag\n"})
+    refused("file", header + "A\tDET\n", "file:1: expected a word and its tag, found the names of columns");
+  const auto good = scratch.write("tabs.csv", "A\tDET\nword\ttag\n");
+  EXPECT_EQ(read_tagged_sentences(good, {}).words(), 2);
+}
+
 TEST(LabelledTexts, RefusesTablesOfOtherPrograms) {
   const testing::Scratch scratch;
   const auto csv = scratch.write("reviews.csv", "label,text\n1,a good film\n");
   expect_throw<DataError>("reviews.csv: expected label<TAB>text",
                           [&] { read_labelled_texts(csv, TextFormat::automatic); });
   EXPECT_EQ(read_labelled_texts(scratch.write("tabs.csv", "1\tgood\n"), TextFormat::tab).items.size(), 1u);
-  for (const std::string header : {"label\ttext\n", "Label\tSentence\n", "sentiment review\n"}) {
+  for (const std::string header :
+       {"label\ttext\n", "Label\tSentence\n", "sentiment review\n", "score\ttext\n"}) {
     const auto file = scratch.write("file", header + "1\tgood\n");
     expect_throw<DataError>("file:1: expected a label and its text, found the names of columns",
                             [&] { read_labelled_texts(file, TextFormat::automatic); });

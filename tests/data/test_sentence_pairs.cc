@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "qkv/base/error.h"
 #include "tests/support/scratch.h"
 
@@ -32,6 +34,19 @@ TEST(SentencePairs, WithAndWithoutScores) {
   EXPECT_FALSE(plain[0].score.has_value());
   EXPECT_EQ(plain[0].first, "5");
   EXPECT_TRUE(read(scratch.write("empty.tsv", "")).empty());
+}
+
+TEST(SentencePairs, RefusesTablesOfOtherPrograms) {
+  const Scratch scratch;
+  for (const auto& [name, content, message] :
+       {std::array{"a.csv", "one,two\n", "a.csv: expected a pair of sentences"},
+        std::array{"b.tsv", "sentence1\tsentence2\na\tb\n", "b.tsv:1: expected a pair of sentences"},
+        std::array{"c.tsv", "Score\tText\tText2\n1\ta\tb\n",
+                   "found the names of columns; remove the line"}}) {
+    const std::string found = message_of<DataError>([&] { read(scratch.write(name, content)); });
+    EXPECT_NE(found.find(message), std::string::npos) << found;
+  }
+  EXPECT_EQ(read(scratch.write("d.csv", "a\tb\nsentence1\tsentence2\n")).size(), 2u);
 }
 
 TEST(SentencePairs, ErrorsNameFileAndLine) {

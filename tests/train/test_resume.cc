@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "qkv/base/parallel.h"
 #include "qkv/models/translation_model.h"
@@ -57,6 +59,32 @@ TEST(Resume, RemovesAnOldCheckpointThatWasLeft) {
   ASSERT_EQ(checkpoints.list().size(), kept.size() + 1);
   train(resumed(job));
   EXPECT_EQ(checkpoints.list(), kept);
+}
+
+TEST(Resume, ObserversFlushTheirFilesBeforeACheckpointExists) {
+  const Scratch scratch;
+  const TranslationJob job = small_job(scratch, "run");
+  struct : TrainObserver {
+    std::filesystem::path folder;
+    std::vector<int64_t> announced, saved;
+    void before_checkpoint(int64_t step) override {
+      EXPECT_NE(newest(), step);
+      announced.push_back(step);
+    }
+    void on_checkpoint(int64_t step) override {
+      EXPECT_EQ(newest(), step);
+      saved.push_back(step);
+    }
+    int64_t newest() const {
+      int64_t step = 0;
+      for (const auto& [one, path] : CheckpointFolder(folder).list()) step = std::max(step, one);
+      return step;
+    }
+  } observer;
+  observer.folder = job.folder / "checkpoints";
+  run_job(job, observer);
+  EXPECT_FALSE(observer.saved.empty());
+  EXPECT_EQ(observer.announced, observer.saved);
 }
 
 TEST(Resume, AfterARequestEndsInTheSameBits) {

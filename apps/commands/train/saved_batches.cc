@@ -1,5 +1,6 @@
 #include "apps/commands/train/saved_batches.h"
 
+#include <fstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -14,16 +15,12 @@ constexpr const char* kStep = "step";
 }  // namespace
 
 SavedBatches::SavedBatches(const std::filesystem::path& path, int64_t first_step)
-    : path_(path), first_step_(first_step), out_(path, std::ios::app) {
-  if (!out_) throw IoError(concat(path_.string(), ": cannot be written"));
-}
+    : path_(path), first_step_(first_step), out_(path) {}
 
 void SavedBatches::add(nlohmann::json batch, int64_t step) {
   if (std::exchange(is_first_, false)) keep_earlier_steps();
   batch[kStep] = step;
-  // Nothing may be missing before a checkpoint that outlives the process.
-  out_ << batch << '\n' << std::flush;
-  if (!out_) throw IoError(concat(path_.string(), ": cannot be written: is the disk full?"));
+  out_.add(batch.dump());
 }
 
 void SavedBatches::keep_earlier_steps() {

@@ -3,8 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "qkv/train/run_log.h"
 
 namespace qkv::apps {
 
@@ -18,13 +19,15 @@ class SavedBatches {
   // before first_step and removes all others: those of another run, and those after the checkpoint of a run
   // that was killed. Throws IoError, and DataError if the run is resumed and the file has other lines.
   void add(nlohmann::json batch, int64_t step);
+  // Flushes the lines to disk. Throws IoError.
+  void flush() { out_.flush(); }
 
  private:
   void keep_earlier_steps();
 
   std::filesystem::path path_;
   int64_t first_step_;
-  std::ofstream out_;
+  train::JsonLines out_;
   bool is_first_ = true;
 };
 

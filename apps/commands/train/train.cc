@@ -65,6 +65,9 @@ constexpr FieldFlag kRunFlags[] = {
     {"--patience", "train.patience", "N", "Stop after N validations without a new best; 0: never"},
     {"--checkpoint-every", "train.checkpoint_every", "STEPS", "Steps between checkpoints; 0: off"},
     {"--checkpoint-minutes", "train.checkpoint_minutes", "MINUTES", "Minutes between checkpoints; 0: off"},
+    {"--save-batches", "train.save_batches", "FILE",
+     "Write the token ids of each batch to this file, one JSON object per line, to train another program\n"
+     "on the same batches; '' turns it off in a resumed run (default: none)"},
 };
 constexpr const char* kDefaultEpochs = "40";
 
@@ -76,7 +79,6 @@ struct TrainArguments {
   std::optional<std::string> preset;
   std::vector<std::string> sets;
   std::map<std::string, std::string> fields;  // from the flags
-  std::filesystem::path save_batches;
   bool resume = false, must_resume = false, overwrite = false;
   bool json = false, quiet = false, profile = false;
 };
@@ -189,15 +191,21 @@ class Watcher : public TrainProgress {
   void on_start(const train::StartReport& report) override {
     TrainProgress::on_start(report);
     step_ = report.resumed_from + 1;
-    if (!arguments_.save_batches.empty()) batches_.emplace(arguments_.save_batches, step_);
+    if (!save_batches_.empty()) batches_.emplace(save_batches_, step_);
     if (!arguments_.profile) return;
     reset_allocator_peak();
     profile_.emplace();
   }
 
+  // `path`: of the file; empty: none.
+  void save_batches(std::filesystem::path path) { save_batches_ = std::move(path); }
+
   // Nothing can be refused any more: the file may be changed.
   void on_batch(const train::Batch& batch) override {
     if (batches_) batches_->add(arguments_.task->batch_json(batch), step_);
+  }
+  void before_checkpoint(int64_t /*step*/) override {
+    if (batches_) batches_->flush();
   }
   void on_step(const train::StepReport& report) override {
     TrainProgress::on_step(report);
@@ -214,6 +222,7 @@ class Watcher : public TrainProgress {
 
  private:
   const TrainArguments& arguments_;
+  std::filesystem::path save_batches_;
   std::optional<SavedBatches> batches_;
   int64_t step_ = 1;  // of the next batch
   std::optional<Profile> profile_;
@@ -252,6 +261,7 @@ train::TrainResult run(TrainArguments& arguments, std::optional<train::RunFolder
                                         : train::IfRunExists::refuse;
   try {
     fill(*job, held ? held->settings() : arguments.saved, arguments);
+    progress.save_batches(job->options.save_batches);
     return held ? train::run_job(*job, std::move(*held), progress, stop.flag())
                 : train::run_job(*job, progress, stop.flag());
   } catch (const UsageError& error) {
@@ -298,6 +308,7 @@ void repeat(TrainArguments& arguments) {
   }
   arguments.task = &task_named(last->fields.at("task"), arguments.repeated);
   arguments.saved = last->fields;
+  arguments.saved->erase("train.save_batches");  // of the repeated run
   if (std::ranges::none_of(arguments.fields, [](const auto& field) { return is_limit(field.first); }))
     arguments.fields["train.max_steps"] = std::to_string(last->state.steps);
 }
@@ -368,9 +379,6 @@ void add_run_options(Command& command, const Arguments& arguments, const Default
   add_threads_option(command);
   command.add_flag("--profile", arguments->profile,
                    "Print time and memory by operation at the end; with --json as an object");
-  add_option(command, "--save-batches", arguments->save_batches, "FILE",
-             "Write the token ids of each batch to this file, one JSON object per line, to train\n"
-             "another program on the same batches (default: none)");
   command.add_flag("--json", arguments->json, "Print the result as one JSON object");
   command.add_flag("--quiet", arguments->quiet, "Do not show progress on stderr");
 }

@@ -1,25 +1,19 @@
 #include "qkv/data/labels/labelled_texts.h"
 
-#include <algorithm>
-#include <array>
-#include <cctype>
 #include <optional>
 #include <string_view>
 
 #include "qkv/base/error.h"
 #include "qkv/data/labels/json_lines.h"
+#include "qkv/data/labels/tables.h"
 #include "qkv/text/lines.h"
 
 namespace qkv::data {
 namespace {
 
 TextFormat format_of(std::string_view line, const std::filesystem::path& file) {
-  const std::filesystem::path plain = file.extension() == ".gz" ? file.stem() : file;
-  if (plain.extension() == ".csv") {
-    throw DataError(concat(file.string(),
-                           ": expected label<TAB>text, the label, a space and the text, or JSON ",
-                           "lines, found a file whose name ends in .csv; convert it, or give the format"));
-  }
+  refuse_csv(file, "label<TAB>text, the label, a space and the text, or JSON lines",
+             "convert it, or give the format");
   if (line.starts_with('{')) return TextFormat::json;
   return line.find('\t') != line.npos ? TextFormat::tab : TextFormat::space;
 }
@@ -56,19 +50,6 @@ void require_columns(size_t count, std::optional<size_t> first, TextFormat forma
   throw DataError(concat(where, ": expected ", form, ", found ", count, count == 1 ? " column" : " columns"));
 }
 
-// The names of columns are no example: their label would become a class.
-void refuse_header(std::vector<std::string> columns, const std::string& where) {
-  static constexpr std::array<std::string_view, 5> kLabels{"label", "labels", "class", "category",
-                                                           "sentiment"};
-  static constexpr std::array<std::string_view, 5> kTexts{"text", "sentence", "sentence1", "review",
-                                                          "content"};
-  for (std::string& name : columns)
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (!std::ranges::count(kLabels, columns[0]) || !std::ranges::count(kTexts, columns[1])) return;
-  throw DataError(
-      concat(where, ": expected a label and its text, found the names of columns; remove the line"));
-}
-
 }  // namespace
 
 std::string LabelledTexts::where(const LabelledText& item) const {
@@ -87,7 +68,9 @@ LabelledTexts read_labelled_texts(const std::filesystem::path& file, TextFormat 
     std::vector<std::string> columns =
         format == TextFormat::json ? read_json(line, where) : columns_of(line, format);
     require_columns(columns.size(), first, format, where);
-    if (!first && format != TextFormat::json) refuse_header(columns, where);
+    if (!first && format != TextFormat::json && is_column(columns[0], kLabelColumn) &&
+        is_column(columns[1], kTextColumn))
+      refuse_header(where, "a label and its text");
     first = columns.size();
     for (size_t i = 0; i < columns.size(); ++i) {
       if (!text::is_blank(columns[i])) continue;

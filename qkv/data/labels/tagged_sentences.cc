@@ -6,6 +6,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/data/labels/json_lines.h"
+#include "qkv/data/labels/tables.h"
 #include "qkv/text/lines.h"
 
 namespace qkv::data {
@@ -73,8 +74,11 @@ void add_columns(const std::string& line, int64_t number, const TaggedFormat& fo
   if (tag == format.word_column) {
     throw DataError(concat(where, ": expected a tag after column ", tag, ", found none"));
   }
-  sentences.add(columns[static_cast<size_t>(format.word_column - 1)], columns[static_cast<size_t>(tag - 1)],
-                number);
+  const std::string_view word = columns[static_cast<size_t>(format.word_column - 1)];
+  const std::string_view label = columns[static_cast<size_t>(tag - 1)];
+  if (number == 1 && is_column(word, kWordColumn) && is_column(label, kTagColumn))
+    refuse_header(where, "a word and its tag");
+  sentences.add(word, label, number);
 }
 
 void add_json(const std::string& line, int64_t number, Sentences& sentences, const std::string& where) {
@@ -122,7 +126,11 @@ TaggedSentences read_tagged_sentences(const std::filesystem::path& file, const T
       sentences.end();
       continue;
     }
-    if (!json) json = line.starts_with('{') && line.ends_with('}');
+    if (!json) {
+      json = line.starts_with('{') && line.ends_with('}');
+      if (!*json && line.find('\t') == line.npos)
+        refuse_csv(file, "a word and its tag, separated by a tab or a space, or JSON lines", "convert it");
+    }
     const std::string where = concat(file.string(), ":", reader.lines());
     if (*json) {
       add_json(line, reader.lines(), sentences, where);

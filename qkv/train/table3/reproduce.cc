@@ -234,6 +234,10 @@ class Reproduction {
       const std::lock_guard lock(owner_.mutex_);
       owner_.observer_.on_validation(report);
     }
+    void before_checkpoint(int64_t step) override {
+      const std::lock_guard lock(owner_.mutex_);
+      owner_.observer_.before_checkpoint(step);
+    }
     void on_checkpoint(int64_t step) override {
       const std::lock_guard lock(owner_.mutex_);
       owner_.observer_.on_checkpoint(step);

@@ -197,7 +197,7 @@ TEST_F(RefusedOptions, SavedBatchesOfARefusedAndOfAResumedCommand) {
   output(first);
   const std::string two = content("batches");
   EXPECT_EQ(count_lines_of(two), 2u);
-  const std::string resume = "train --resume @/run --quiet --json --save-batches @/batches";
+  const std::string resume = "train --resume @/run --quiet --json";
   EXPECT_TRUE(json::parse(output(resume))["train_loss"].is_null()) << "no step";
   EXPECT_EQ(content("batches"), two);
   output(resume + " --max-steps 5");
@@ -215,8 +215,13 @@ TEST_F(RefusedOptions, SavedBatchesOfARefusedAndOfAResumedCommand) {
   EXPECT_EQ(count_lines_of(six), 6u);
   EXPECT_GT(json_lines(six).back()["texts"].size(), 1u);
 
+  output("train --repeat @/run --out @/again --quiet");
+  EXPECT_EQ(content("batches"), six) << "the file is that of the first run";
+  output(resume + " --max-steps 7 --save-batches ''");
+  EXPECT_EQ(content("batches"), six) << "turned off";
+
   scratch_.write("batches", "precious\n");
-  expect_refused(resume + " --max-steps 7", 1,
+  expect_refused(resume + " --max-steps 8 --save-batches @/batches", 1,
                  {batches + ": line 1: expected a batch of the run to resume", "found no JSON"});
   EXPECT_EQ(content("batches"), "precious\n");
 }
