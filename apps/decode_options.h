@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/cli/field_options.h"
 #include "apps/engine_options.h"
-#include "apps/field_options.h"
 #include "qkv/pipelines/search_defaults.h"
 #include "qkv/pipelines/translate.h"
 

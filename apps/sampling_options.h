@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "apps/field_options.h"
+#include "apps/cli/field_options.h"
 #include "qkv/search/search.h"
 
 namespace qkv::apps {

@@ -15,7 +15,7 @@ set(QKV_PRIVATE_HEADERS
   "/search/(alternatives|beam|candidates|constraints|engine/sequence|hypotheses|samples|sampling|step_scores)\\.h$"
   "/pipelines/proof/(files|numbers)\\.h$" "/pipelines/(checks|nbest|pieces|row_results|run_engine|sentence_transformer)\\.h$"
   "/train/(svg_axis|table3/reproduction_folder)\\.h$" "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
-  "/io/crc32c\\.h$" "/ops/(general/contiguous|linear_product|require)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
+  "/io/crc32c\\.h$" "/ops/(attention_rule|general/contiguous|linear_product|require)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
   "/models/families/"
   "/models/hub/(adapter_files|config_fields|config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
   "/models/(position_grid|rows_at|validate)\\.h$"

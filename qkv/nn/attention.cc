@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "qkv/base/scope.h"
-#include "qkv/kernels/attention.h"
+#include "qkv/ops/attention_rule.h"
 #include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/general/reshape.h"
 #include "qkv/ops/profile.h"

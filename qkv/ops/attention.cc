@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "qkv/kernels/attention.h"
+#include "qkv/ops/attention_rule.h"
 #include "qkv/ops/convert.h"
 #include "qkv/ops/general/reshape.h"
 #include "qkv/ops/profile.h"

@@ -4,7 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "qkv/kernels/attention.h"
+#include "qkv/kernels/alignment.h"
+#include "qkv/kernels/dropout.h"
 #include "qkv/ops/tape.h"
 #include "qkv/tensor/ragged.h"
 
@@ -67,10 +68,6 @@ struct AttentionResult {
   // earlier key), and their keys, as indices within the sequence. Missing entries are 0 and -1.
   Tensor top_weights, top_keys;
 };
-
-// The description of an attention for the kernels: the options' tensors on a device, without the sequences.
-kernels::AttentionRule attention_rule(const AttentionOptions& options, int64_t heads, int64_t d_k,
-                                      Device device);
 
 // softmax(Q K^T / sqrt(d_k)) V for each head.
 // Dense: Q [batch, queries, heads, d_k], K [batch, keys, heads, d_k], V [batch, keys, heads, d_v] -> [batch,

@@ -1,4 +1,4 @@
-#include "apps/field_options.h"
+#include "apps/cli/field_options.h"
 
 namespace qkv::apps {
 
