@@ -117,6 +117,7 @@ void TrainProgress::on_validation(const train::ValidationReport& report) {
     // BLEU is shown in hundredths.
     line += name == "bleu" ? format("  BLEU %.2f", 100 * value) : format("  %s %.4f", name.c_str(), value);
   }
+  if (!report.evaluation.extent.empty()) line += "  (" + report.evaluation.extent + ")";
   if (report.best) line += "  (best)";
   said_seconds_ = report.run_seconds;
   add_row(line);

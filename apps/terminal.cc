@@ -6,7 +6,8 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <string_view>
+
+#include "qkv/base/counted.h"
 
 namespace qkv::apps {
 namespace {
@@ -43,14 +44,8 @@ std::string grouped(int64_t number) {
   return digits;
 }
 
-std::string counted(int64_t number, const std::string& things) {
-  std::string thing = things;
-  if (number == 1 && thing.ends_with("ches")) {
-    thing.resize(thing.size() - 2);  // batches
-  } else if (number == 1 && thing.ends_with('s')) {
-    thing.pop_back();
-  }
-  return grouped(number) + " " + thing;
+std::string counted(int64_t number, std::string_view things) {
+  return grouped(number) + " " + noun(number, things);
 }
 
 std::string bytes_text(int64_t bytes) {

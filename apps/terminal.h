@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace qkv::apps {
@@ -32,8 +33,8 @@ bool stderr_is_terminal();
 // 1234567 -> "1,234,567".
 std::string grouped(int64_t number);
 
-// counted(1, "pairs") -> "1 pair", counted(2, "pairs") -> "2 pairs".
-std::string counted(int64_t number, const std::string& things);
+// counted(1, "pairs") -> "1 pair", counted(2000, "pairs") -> "2,000 pairs".
+std::string counted(int64_t number, std::string_view things);
 
 // 1536000 -> "1.54 MB": three digits, powers of ten.
 std::string bytes_text(int64_t bytes);

@@ -10,7 +10,7 @@ set(QKV_PRIVATE_HEADERS
   "/kernels/(backend|cpu|reference)/"
   "/kernels/(attention|backend|broadcast|dispatch|embedding|gated|key_value_cache|label_loss|loss|matmul|norm|optimizer|pointwise|product|rotary|segments|weight_rows|weights)\\.h$"
   "/tensor/device_memory\\.h$"
-  "/base/(hash|per_thread|processors|string_index|thread)\\.h$"
+  "/base/(counted|hash|per_thread|processors|string_index|thread)\\.h$"
   "/data/(batches_by_length|exif|image_limits|jpeg|png|shuffle|labels/(json_lines|tables))\\.h$" "/data/images/(binary_file|class_folders|planes)\\.h$"
   "/search/(alternatives|beam|candidates|constraints|engine/sequence|hypotheses|samples|sampling|step_scores)\\.h$"
   "/pipelines/proof/(files|numbers)\\.h$" "/pipelines/(checks|nbest|pieces|row_results|run_engine|sentence_transformer)\\.h$"

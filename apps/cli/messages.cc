@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <iostream>
 
 #include "apps/terminal.h"
@@ -57,8 +58,10 @@ std::string with_option_names(const CLI::App& command, const std::string& messag
 void set_program(const CLI::App& program) { the_program = &program; }
 
 void say(const std::string& message) {
-  std::cerr << concat(
+  const std::string line = concat(
       "qkv: ", the_program == nullptr ? message : with_option_names(innermost(*the_program), message), "\n");
+  std::fwrite(line.data(), 1, line.size(),
+              stderr);  // std::cerr fails where memory ran out in sync_with_stdio()
 }
 
 void announce_stdin() {

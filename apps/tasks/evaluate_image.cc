@@ -40,7 +40,7 @@ data::ImageSet read(const EvaluateImageArguments& arguments, const pipelines::Im
   }
   if (set.other_files > 0) {
     say(concat(arguments.test, ": ", counted(set.other_files, "files"),
-               " that are not PNG or JPEG files were left out"));
+               " of other formats than PNG and JPEG left out"));
   }
   return set;
 }

@@ -50,9 +50,9 @@ std::vector<std::vector<int32_t>> sequences(const data::TokenRows& rows) {
 std::shared_ptr<const pipelines::LoadedTextEncoder> open(const LabelEvaluation& arguments) {
   auto opened = pipelines::open_text_encoder(arguments.model, arguments.load);
   if (opened->model->config().labelled == arguments.target) return opened;
-  throw UsageError(concat(arguments.model, ": expected a model with a ",
-                          arguments.target == ClassificationTarget::texts ? "text" : "token",
-                          " classification head, found none"));
+  throw DataError(concat(arguments.model, "/config.json: expected a model with a ",
+                         arguments.target == ClassificationTarget::texts ? "text" : "token",
+                         " classification head, found none"));
 }
 
 ordered_json json_of(const models::TextEncoderConfig& config, const train::LabelPredictions& predictions,

@@ -52,7 +52,8 @@ void evaluate(const EvaluatePretrainBertArguments& arguments) {
   const auto opened = pipelines::open_text_encoder(arguments.model, arguments.load);
   const models::TextEncoder& model = *opened->model;
   if (!model.config().masked_language) {
-    throw DataError(concat(arguments.model, ": expected a model with a masked-language head, found none"));
+    throw DataError(
+        concat(arguments.model, "/config.json: expected a model with a masked-language head, found none"));
   }
   const data::SegmentOptions segments = segment_options(arguments, model.config());
   const auto vocabulary = data::MaskingVocabulary::of(opened->tokenizer, arguments.model);

@@ -254,8 +254,10 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::fail(const std::string& what) {
   const std::string why = reason();
+  struct stat previous {};
+  const bool unchanged = !temporary_.empty() && ::stat(path_.c_str(), &previous) == 0;
   throw IoError(concat("cannot ", what, " ", path_.string(), ": ", why,
-                       temporary_.empty() ? "" : "; the previous content is unchanged"));
+                       unchanged ? "; the previous content is unchanged" : ""));
 }
 
 void AtomicFile::write(const void* data, size_t bytes) {

@@ -49,7 +49,8 @@ std::optional<double> cgroup_processors(const fs::path& root) {
     if (!version2 && !has_cpu(controllers)) continue;
     const fs::path mount = root / (version2 ? "sys/fs/cgroup" : "sys/fs/cgroup/cpu");
     for (fs::path group = fs::path(path).relative_path();; group = group.parent_path()) {
-      const std::optional<double> quota = quota_of(mount / group, version2);
+      // libstdc++ 12 crashes if memory runs out while a name is added to a path that ends in '/'.
+      const std::optional<double> quota = quota_of(group.empty() ? mount : mount / group, version2);
       if (quota) least = std::min(least.value_or(*quota), *quota);
       if (group.empty()) break;
     }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "qkv/base/counted.h"
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
 #include "qkv/text/lines.h"
@@ -26,8 +27,8 @@ std::string CorpusReport::summary() const {
   add(skipped_long, "over-long");
   add(skipped_bad_utf8, "not UTF-8");
   if (!skips.empty()) skips = concat(" (", lines() - pairs, " skipped: ", skips, ")");
-  return concat(pairs, pairs == 1 ? " pair" : " pairs", skips, ", ", source_tokens, " source and ",
-                target_tokens, " target tokens");
+  return concat(counted(pairs, "pairs"), skips, ", ", source_tokens, " source and ", target_tokens,
+                " target tokens");
 }
 
 struct ParallelReader::Readers {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "qkv/base/counted.h"
 #include "qkv/base/error.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/parallel.h"
@@ -114,7 +115,7 @@ void require_documents_for_pairs(const DocumentCounts& counts, const std::filesy
   throw DataError(concat(
       path.string(), ": next-sentence prediction needs two or more documents with blank lines between them, ",
       "one of them of two or more sentences; found ",
-      counts.documents == 1 ? concat("one document of ", counts.sentences, " sentences")
+      counts.documents == 1 ? concat("one document of ", counted(counts.sentences, "sentences"))
                             : concat(counts.documents, " documents of one sentence each"),
       "; --no-nsp (train.no_nsp) trains without it"));
 }
@@ -128,15 +129,15 @@ DocumentCounts SentenceDocuments::counts() const {
 
 std::string SentenceDocuments::summary() const {
   std::string details;
-  const auto add = [&](int64_t count, const char* what) {
-    if (count > 0) details += concat(details.empty() ? " (" : ", ", count, " ", what);
+  const auto add = [&](int64_t count, const char* things, const char* what) {
+    if (count > 0) details += concat(details.empty() ? " (" : ", ", counted(count, things), what);
   };
-  add(cut, "sentences cut");
-  add(unknown, "unknown tokens");
-  add(skipped_bad_utf8, "lines that are not UTF-8 skipped");
-  add(skipped_empty, "lines without a token skipped");
-  return concat(documents(), " documents, ", sentences(), " sentences, ", tokens(), " tokens", details,
-                details.empty() ? "" : ")");
+  add(cut, "sentences", " cut");
+  add(unknown, "unknown tokens", "");
+  add(skipped_bad_utf8, "lines", " of invalid UTF-8 skipped");
+  add(skipped_empty, "lines", " without a token skipped");
+  return concat(counted(documents(), "documents"), ", ", counted(sentences(), "sentences"), ", ",
+                counted(tokens(), "tokens"), details, details.empty() ? "" : ")");
 }
 
 double SentenceDocuments::unigram_entropy() const {

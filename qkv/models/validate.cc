@@ -1,5 +1,8 @@
 #include "qkv/models/validate.h"
 
+#include <cmath>
+#include <utility>
+
 #include "qkv/base/error.h"
 
 namespace qkv::models {
@@ -20,6 +23,14 @@ void require_epsilon(float epsilon) {
 }
 
 void validate_positions(const nn::PositionOptions& positions) {
+  if (positions.kind == nn::PositionKind::rotary) {
+    for (const auto& [field, number] :
+         {std::pair("rotary_base", positions.rotary_base),
+          std::pair("rotary_scaling.factor", positions.rotary_scaling.factor)}) {
+      if (!(number > 0 && std::isfinite(number)))
+        throw UsageError(concat(field, ": expected a number above 0, found ", number));
+    }
+  }
   if (positions.kind != nn::PositionKind::relative) return;
   const int64_t buckets = positions.buckets;
   require_at_least("position_buckets", 4, buckets);

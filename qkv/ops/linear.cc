@@ -150,12 +150,13 @@ std::shared_ptr<const LinearProduct::RightHandSide> LinearProduct::right_hand_si
   if (!state.current()) {
     const ProfileScope profile("packing");
     state.in_place = nullptr;
+    // Before in_place: an allocation may fail.
+    state.versions.clear();
+    state.for_each_version([&](uint64_t version) { state.versions.push_back(version); });
     std::vector<QuantizedTensor> values;
     for (const Weight& weight : state.weights) values.push_back(weight.value());
     state.in_place =
         std::make_shared<const RightHandSide>(RightHandSide{{}, kernels::WeightView(values), state.bias()});
-    state.versions.clear();
-    state.for_each_version([&](uint64_t version) { state.versions.push_back(version); });
   }
   return state.in_place;
 }

@@ -7,9 +7,8 @@ namespace qkv::pipelines {
 
 TextClassifier::TextClassifier(std::shared_ptr<const LoadedTextEncoder> encoder)
     : TextEncoderPipeline(std::move(encoder)) {
-  if (model().config().labelled != models::ClassificationTarget::texts) {
-    throw UsageError("classify: expected a model with a text classification head, found none");
-  }
+  require_head(model().config().labelled == models::ClassificationTarget::texts, this->encoder()->folder,
+               "a text classification");
 }
 
 TextClassifier::TextClassifier(const std::filesystem::path& folder, const models::LoadOptions& options)

@@ -12,7 +12,7 @@ struct ClassifyOptions {
 
 class TextClassifier : public TextEncoderPipeline {
  public:
-  // Throws UsageError for a model without a text classification head, and the errors of open_text_encoder().
+  // Throws DataError for a model without a text classification head, and the errors of open_text_encoder().
   explicit TextClassifier(std::shared_ptr<const LoadedTextEncoder> encoder);
   explicit TextClassifier(const std::filesystem::path& folder, const models::LoadOptions& options = {});
 

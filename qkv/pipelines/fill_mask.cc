@@ -9,11 +9,10 @@ namespace qkv::pipelines {
 namespace {
 
 int32_t mask_of(const LoadedTextEncoder& encoder) {
-  if (!encoder.model->config().masked_language) {
-    throw UsageError("fill-mask: expected a model with a masked-language head, found none");
-  }
+  require_head(encoder.model->config().masked_language, encoder.folder, "a masked-language");
   const std::optional<int32_t> mask = encoder.tokenizer.special_tokens().mask;
-  if (!mask) throw UsageError("fill-mask: expected a tokenizer with a mask token, found none");
+  if (!mask)
+    throw DataError(concat(encoder.folder.string(), ": expected a tokenizer with a mask token, found none"));
   return *mask;
 }
 

@@ -27,7 +27,7 @@ struct FillMaskRequest : EncoderRequest {
 
 class MaskFiller : public TextEncoderPipeline {
  public:
-  // Throws UsageError for a model without a masked-language head or a tokenizer without a mask token, and the
+  // Throws DataError for a model without a masked-language head or a tokenizer without a mask token, and the
   // errors of open_text_encoder().
   explicit MaskFiller(std::shared_ptr<const LoadedTextEncoder> encoder);
   explicit MaskFiller(const std::filesystem::path& folder, const models::LoadOptions& options = {});

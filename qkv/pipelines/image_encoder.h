@@ -42,6 +42,7 @@ class ImageEncoderPipeline {
                                 const models::LoadOptions& load = {});
 
   const models::ImageEncoder& model() const { return *encoder_->model; }
+  const std::shared_ptr<const LoadedImageEncoder>& encoder() const { return encoder_; }
   const models::ImageProcessor& processor() const { return processor_; }
 
   // Reads and preprocesses an image file. Errors are stored in the request.

@@ -8,9 +8,7 @@ namespace qkv::pipelines {
 ImageClassifier::ImageClassifier(std::shared_ptr<const LoadedImageEncoder> encoder,
                                  const ImageEncoderOptions& options)
     : ImageEncoderPipeline(std::move(encoder), options) {
-  if (model().config().labels.empty()) {
-    throw UsageError("classify: expected a model with an image classification head, found none");
-  }
+  require_head(!model().config().labels.empty(), this->encoder()->folder, "an image classification");
 }
 
 ImageClassifier::ImageClassifier(const std::filesystem::path& folder, const ImageEncoderOptions& options,

@@ -8,7 +8,7 @@ namespace qkv::pipelines {
 
 class ImageClassifier : public ImageEncoderPipeline {
  public:
-  // Throws UsageError for a model without an image classification head, and the errors of
+  // Throws DataError for a model without an image classification head, and the errors of
   // ImageEncoderPipeline.
   explicit ImageClassifier(std::shared_ptr<const LoadedImageEncoder> encoder,
                            const ImageEncoderOptions& options = {});

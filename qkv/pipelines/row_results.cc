@@ -102,6 +102,12 @@ void require_finite(const Tensor& hidden) {
     throw NumericError("model: expected finite hidden states, found NaN or infinity");
 }
 
+void require_head(bool has, const std::filesystem::path& folder, const char* head) {
+  if (!has)
+    throw DataError(
+        concat((folder / "config.json").string(), ": expected a model with ", head, " head, found none"));
+}
+
 void require_pooler(const EmbedOptions& options, bool model_has_pooler) {
   if (options.pooling == Pooling::pooler && !model_has_pooler) {
     throw UsageError("embed: expected a model with a pooler, found none");

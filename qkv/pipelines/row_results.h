@@ -1,9 +1,9 @@
 #pragma once
 // Converts rows of hidden states and logits to results.
 
-#include <span>
-
+#include <filesystem>
 #include <optional>
+#include <span>
 
 #include "qkv/models/problem_type.h"
 #include "qkv/ops/variable.h"
@@ -39,6 +39,9 @@ void require_hidden(const Tensor& hidden, std::optional<int64_t> tokens, int64_t
 
 // Throws NumericError for NaN and infinity.
 void require_finite(const Tensor& hidden);
+
+// Throws DataError naming the folder's config.json unless the model has the head: "a text classification".
+void require_head(bool has, const std::filesystem::path& folder, const char* head);
 
 // Throws UsageError if the options select a pooler and the model has none.
 void require_pooler(const EmbedOptions& options, bool model_has_pooler);

@@ -105,6 +105,8 @@ void require_case(const ConfigReader& reader, const text::Tokenizer& tokenizer) 
 
 // The Transformer module's maximum number of tokens.
 int64_t max_length_of(const path& folder, int64_t most, const text::Tokenizer& tokenizer) {
+  const int64_t least = std::max<int64_t>(1, std::ssize(tokenizer.encode("").ids));  // with [CLS] and [SEP]
+  const std::string expected = concat("at least ", least, " tokens");
   // Early versions of the package named the file after the family.
   for (const char* file :
        {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json"}) {
@@ -114,13 +116,13 @@ int64_t max_length_of(const path& folder, int64_t most, const text::Tokenizer& t
     reader->require_string("transformer_task", "feature-extraction");
     reader->require_string("module_output_name", "token_embeddings");
     if (!reader->has("max_seq_length")) break;
-    if (reader->integer("max_seq_length") < 1) reader->reject("max_seq_length", "at least 1 token");
+    if (reader->integer("max_seq_length") < least) reader->reject("max_seq_length", expected);
     return std::min(reader->integer("max_seq_length"), most);
   }
   const auto reader = open_if_there(folder / "tokenizer_config.json");
   // Tokenizers without a limit write a number here that exceeds every integer type.
   const double limit = reader ? reader->number("model_max_length", 1e30) : 1e30;
-  if (limit < 1) reader->reject("model_max_length", "at least 1 token");
+  if (limit < static_cast<double>(least)) reader->reject("model_max_length", expected);
   return limit < static_cast<double>(most) ? static_cast<int64_t>(limit) : most;
 }
 

@@ -9,9 +9,8 @@ namespace qkv::pipelines {
 
 TokenTagger::TokenTagger(std::shared_ptr<const LoadedTextEncoder> encoder)
     : TextEncoderPipeline(std::move(encoder)) {
-  if (model().config().labelled != models::ClassificationTarget::tokens) {
-    throw UsageError("tag: expected a model with a token classification head, found none");
-  }
+  require_head(model().config().labelled == models::ClassificationTarget::tokens, this->encoder()->folder,
+               "a token classification");
 }
 
 TokenTagger::TokenTagger(const std::filesystem::path& folder, const models::LoadOptions& options)

@@ -29,7 +29,7 @@ struct TagRequest : EncoderRequest {
 
 class TokenTagger : public TextEncoderPipeline {
  public:
-  // Throws UsageError for a model without a token classification head, and the errors of open_text_encoder().
+  // Throws DataError for a model without a token classification head, and the errors of open_text_encoder().
   explicit TokenTagger(std::shared_ptr<const LoadedTextEncoder> encoder);
   explicit TokenTagger(const std::filesystem::path& folder, const models::LoadOptions& options = {});
 

@@ -1,5 +1,7 @@
 #include "qkv/pipelines/text_encoder.h"
 
+#include <algorithm>
+
 #include "qkv/base/error.h"
 #include "qkv/data/batches_by_length.h"
 #include "qkv/pipelines/checks.h"
@@ -84,6 +86,10 @@ EncoderRequest TextEncoderPipeline::checked(text::Encoding encoding) const {
   if (tokens == 0) return {.encoding = {}, .error = "expected text, found none"};
   std::string error = length_error(tokens, model().config().max_positions);
   if (error.empty()) error = ids_error(encoding.ids, model().config().vocabulary);
+  const int64_t types = model().config().embedding.token_types;
+  const auto largest = std::ranges::max_element(encoding.type_ids);
+  if (error.empty() && types > 1 && largest != encoding.type_ids.end() && *largest >= types)
+    error = concat("tokenizer.json: expected a type_id below ", types, " (the model's), found ", *largest);
   return {.encoding = std::move(encoding), .error = std::move(error)};
 }
 

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "qkv/base/error.h"
 #include "qkv/search/engine/engine.h"
@@ -17,16 +18,22 @@ std::vector<Decoded> decode_all(Engine& engine, std::span<const Request> request
   // Longest first: short requests fill the gaps at the end.
   std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return requests[i].source.size(); });
   std::vector<Decoded> results(requests.size());
-  std::unordered_map<uint64_t, size_t> index_of;
+  // Ids, which ascend, and indices. All memory first: a request that was submitted must have its place.
+  std::vector<std::pair<uint64_t, size_t>> submitted;
+  submitted.reserve(requests.size());
   for (const size_t i : order) {
     try {
-      index_of.emplace(engine.submit(fit ? fit(requests[i]) : requests[i]), i);
+      submitted.emplace_back(engine.submit(fit ? fit(requests[i]) : requests[i]), i);
     } catch (...) {
       results[i].error = std::current_exception();
     }
   }
   while (!engine.idle()) {
-    for (Decoded& one : engine.step()) results[index_of.at(one.request_id)] = std::move(one);
+    for (Decoded& one : engine.step()) {
+      const auto found =
+          std::ranges::lower_bound(submitted, one.request_id, {}, &std::pair<uint64_t, size_t>::first);
+      results[found->second] = std::move(one);
+    }
   }
   for (size_t i = 0; i < results.size(); ++i) results[i].request_id = i;
   return results;

@@ -51,6 +51,9 @@ class LoraTask : public Task {
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override {
     return task_->evaluate(request);
   }
+  int64_t items_within(double seconds, const EvaluationRequest& request) const override {
+    return task_->items_within(seconds, request);
+  }
   double evaluation_passes() const override { return task_->evaluation_passes(); }
   void begin(const std::filesystem::path& folder) const override { task_->begin(folder); }
   void export_model(const std::filesystem::path& folder) const override {

@@ -1,12 +1,14 @@
 #pragma once
 // Options of training, independent of the task.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "qkv/base/field_text.h"
 #include "qkv/optim/adafactor.h"
 #include "qkv/optim/adagrad.h"
 #include "qkv/optim/adam.h"
@@ -20,6 +22,24 @@
 namespace qkv::train {
 
 enum class OptimizerKind { adam, adamw, sgd, rmsprop, adagrad, adafactor };
+
+// The validations that computed their costly metrics of the first items alone, as all would have taken too
+// long: pairs of the step and the number of items, by ascending steps.
+struct ValidationSamples {
+  NumberPairs list;
+
+  // The number of items of the validation after this step; 0: all.
+  int64_t at(int64_t step) const {
+    const auto found = std::ranges::find(list, step, &NumberPairs::value_type::first);
+    return found == list.end() ? 0 : found->second;
+  }
+
+  // As text: "100:120,200:640".
+  friend void parse_field(std::string_view field, std::string_view text, ValidationSamples& value) {
+    value.list = parse_pairs(field, text, "STEP:ITEMS,... such as 100:120,200:640");
+  }
+  friend std::string field_text(const ValidationSamples& value) { return pairs_text(value.list); }
+};
 
 struct TrainOptions {
   int64_t accumulate = 1;  // batches per step, whose gradients are accumulated
@@ -59,6 +79,8 @@ struct TrainOptions {
   // Whether the trainer sets validate_every so that validations take at most a tenth of the run: for a
   // default rather than a choice (Job::complete()).
   bool fit_validation = false;
+  // With max_minutes, the trainer adds to these (Task::items_within()).
+  ValidationSamples samples;
   int64_t patience = 0;  // stops after this many consecutive validations without a new best; 0: never
   // The metric that selects the best weights, or "loss"; empty: the task's first. Ties are broken by the
   // loss; validations without the metric do not count.

@@ -160,6 +160,7 @@ void RunLog::add(const ValidationReport& report) {
   for (const auto& [name, one] : found.metrics) events_->scalar("valid/" + name, one, report.step);
   ordered_json line{{"step", report.step}, {"epoch", report.epoch}, {"valid_loss", found.loss}};
   for (const auto& [name, one] : found.metrics) line["valid_" + name] = one;
+  if (!found.extent.empty()) line["extent"] = found.extent;
   line["best"] = report.best;
   if (!found.samples.empty()) line["samples"] = found.samples;
   log_->add(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));

@@ -96,6 +96,8 @@ struct Evaluation {
   std::map<std::string, double> metrics;
   // Lines of text from the model, to be shown and logged.
   std::vector<std::string> samples = {};
+  // What a metric was computed of, if not of all items: "BLEU of 120 of 1014 sentences".
+  std::string extent = {};
 
   // A metric's value, or the loss for "loss".
   std::optional<double> value(const std::string& name) const;
@@ -105,6 +107,7 @@ struct EvaluationRequest {
   int64_t number = 0;                       // index of the evaluation within the run, from 0
   bool scheduled = true;                    // false: the additional evaluation at the end of a run
   const std::atomic<bool>* stop = nullptr;  // polled between batches; may be null
+  int64_t items = 0;  // costly metrics are computed of the first items, this many; 0: all
 };
 
 // A setting or fact recorded in checkpoints. A resumed run must agree in those that affect the weights.
@@ -155,6 +158,11 @@ class Task {
   // evaluations, which then count neither as better nor as worse. Returns nothing if *request.stop became
   // true. Only called if info().valid_items is not 0.
   virtual std::optional<Evaluation> evaluate(const EvaluationRequest& request) const = 0;
+
+  // How many of the first items fit into about this many seconds, if evaluate() computes costly metrics of
+  // them; 0: all, or there are no such metrics. Measured with the current parameters, for at most half of the
+  // time.
+  virtual int64_t items_within(double /*seconds*/, const EvaluationRequest& /*request*/) const { return 0; }
 
   // The work of evaluate(), in forward passes over the validation items: to estimate its time.
   virtual double evaluation_passes() const { return 1; }

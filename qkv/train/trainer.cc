@@ -227,12 +227,13 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
       if (!state_.validation_due && checkpoint_falls_due()) save_checkpoint();
     }
   }
-  if (saved_step_ != state_.steps) save_checkpoint();
+  const bool validates =
+      reason != StopReason::requested && info_.valid_items > 0 && state_.validated_step != state_.steps;
+  const bool fitted = validates && fit_sample(false);
+  if (saved_step_ != state_.steps || fitted) save_checkpoint();
   // The final weights are validated too. The checkpoint does not record this: a run resumed from it must
   // equal an uninterrupted one, so that a run that has ended validates them again.
-  if (reason != StopReason::requested && info_.valid_items > 0 && state_.validated_step != state_.steps &&
-      !validate(false))
-    reason = StopReason::requested;
+  if (validates && !validate(false)) reason = StopReason::requested;
   log_->flush();
 
   result_.reason = *reason;

@@ -60,11 +60,12 @@ class Trainer {
   // of max_epochs epochs as long as the first, and those that fit into max_minutes, by the measured time of
   // some steps without effect on the run; the fewest. Warm-up and validation are fitted to them, if the
   // options say so. With max_minutes, the rest of a cosine or linear schedule is fitted again as the speed
-  // changes (ScheduleOptions::refits). Checkpoints store all that, and a run with the same settings,
-  // max_steps and refits has the same bits. Throws NumericError naming step, layer and tensor for a NaN or
-  // infinity, IoError if a file cannot be written; the last checkpoint then remains; UsageError if no more
-  // steps fit than the warm-up has. A new run changes what the folder held only after all that can be
-  // refused.
+  // changes (ScheduleOptions::refits), and costly metrics of a validation that would take more than a tenth
+  // of the time are computed of fewer items (TrainOptions::samples). Checkpoints store all that, and a run
+  // with the same settings, max_steps and refits has the same bits. Throws NumericError naming step, layer
+  // and tensor for a NaN or infinity, IoError if a file cannot be written; the last checkpoint then remains;
+  // UsageError if no more steps fit than the warm-up has. A new run changes what the folder held only after
+  // all that can be refused.
   TrainResult run(TrainObserver& observer, const std::atomic<bool>* stop = nullptr);
 
   const Task& task() const { return *task_; }
@@ -100,6 +101,12 @@ class Trainer {
   bool outlasts_schedule() const;  // by more steps than epochs may differ
   bool validation_falls_due(int64_t epoch_before) const;
   bool checkpoint_falls_due() const;
+  // Of the run's time, by estimate.
+  static constexpr double kValidationShare = 0.1;
+  // Restricts the costly metrics of a validation to the items that fit into this share of a limited time.
+  // Returns whether it did.
+  bool fit_sample(bool scheduled);
+  EvaluationRequest evaluation_request(bool scheduled) const;
   // False if it was stopped before the end.
   bool validate(bool scheduled);
   bool is_best(const Evaluation& evaluation, double value) const;

@@ -72,13 +72,34 @@ bool Trainer::is_best(const Evaluation& evaluation, double value) const {
   return best_by_.higher_is_better ? value > found->second : value < found->second;
 }
 
+EvaluationRequest Trainer::evaluation_request(bool scheduled) const {
+  return {.number = state_.validations,
+          .scheduled = scheduled,
+          .stop = stop_,
+          .items = options_.samples.at(state_.steps)};
+}
+
+bool Trainer::fit_sample(bool scheduled) {
+  if (options_.max_minutes == 0 || options_.samples.at(state_.steps) > 0) return false;
+  const double seconds = kValidationShare * options_.max_minutes * 60;
+  const std::vector<ValidationReport>& before = result_.validations;
+  if (!before.empty() && before.back().evaluation.extent.empty() && before.back().seconds <= seconds)
+    return false;
+  const EvaluatedWeights weights(*this);
+  const int64_t items = task_->items_within(seconds, evaluation_request(scheduled));
+  if (items == 0) return false;
+  options_.samples.list.emplace_back(state_.steps, items);
+  record_plan();
+  return true;
+}
+
 bool Trainer::validate(bool scheduled) {
   const ProfileScope profile = ProfileScope::whole("validation");
   const double before = seconds_now();
   run_folder_.require_there();
+  if (scheduled) fit_sample(scheduled);
   const EvaluatedWeights weights(*this);
-  const std::optional<Evaluation> found =
-      task_->evaluate({.number = state_.validations, .scheduled = scheduled, .stop = stop_});
+  const std::optional<Evaluation> found = task_->evaluate(evaluation_request(scheduled));
   if (!found) return false;
   if (!std::isfinite(found->loss))
     fail_not_finite(concat("step ", state_.steps, ": the validation loss is ", found->loss));

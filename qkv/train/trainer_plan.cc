@@ -20,8 +20,6 @@ constexpr int64_t kMeasuredSteps = 50;
 // The rest of a schedule is compared with the time left after each such share of the limit, and fitted again
 // if its steps differ by more than the tolerated share.
 constexpr double kRefitShare = 0.05, kTolerated = 0.02;
-// Of the run's time, by estimate.
-constexpr double kValidationShare = 0.1;
 // With fewer epochs, validations are between their ends too.
 constexpr double kFewEpochs = 3;
 constexpr double kWantedValidations = 10;
@@ -52,6 +50,7 @@ void Trainer::adopt_plan() {
   }
   if (options_.schedule.fit_warmup && value("schedule.fit_warmup") == "false")
     adopt({"schedule.warmup_steps", "schedule.factor", "schedule.fit_warmup"});
+  if (options_.samples.list.empty()) adopt({"train.samples"});
   if (options_.fit_validation && value("train.fit_validation") == "false")
     adopt({"train.validate_every", "train.fit_validation"});
 }

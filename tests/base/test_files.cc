@@ -1,10 +1,12 @@
 #include "qkv/base/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <optional>
 #include <thread>
 
@@ -101,6 +103,28 @@ TEST(AtomicFile, WritesToAPipe) {
       message_of<IoError>([] { write_file_atomically("/dev/full", "x"); }).find("/dev/full: No space left"),
       std::string::npos);
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
+// A limit of bytes in place of a full disk.
+TEST(AtomicFile, TellsOfAnUnchangedFileOnlyIfThereIsOne) {
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const testing::Scratch scratch;
+  const std::filesystem::path path = scratch / "file";
+  const auto message = [&] {
+    const struct rlimit small { .rlim_cur = 10, .rlim_max = before.rlim_max };
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    const std::string found =
+        message_of<IoError>([&] { write_file_atomically(path, std::string(100, 'x')); });
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    return found;
+  };
+  EXPECT_EQ(message(), concat("cannot write ", path.string(), ": File too large"));
+  scratch.write("file", "old");
+  EXPECT_EQ(message(),
+            concat("cannot write ", path.string(), ": File too large; the previous content is unchanged"));
+  std::signal(SIGXFSZ, handler);
 }
 
 TEST(AtomicFile, NamesAMissingFolder) {

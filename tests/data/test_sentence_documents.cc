@@ -43,8 +43,8 @@ TEST_F(SentenceDocumentsTest, CountsWhatIsCutUnknownAndSkipped) {
   EXPECT_EQ(found.ids, (std::vector<int32_t>{5, 6, 8, 5, 1}));
   EXPECT_EQ(
       found.summary(),
-      "2 documents, 2 sentences, 5 tokens (1 sentences cut, 1 unknown tokens, 1 lines that are not UTF-8 "
-      "skipped, 1 lines without a token skipped)");
+      "2 documents, 2 sentences, 5 tokens (1 sentence cut, 1 unknown token, 1 line of invalid UTF-8 skipped, "
+      "1 line without a token skipped)");
 }
 
 TEST_F(SentenceDocumentsTest, IsTheSameForAnyNumberOfThreads) {

@@ -137,11 +137,11 @@ TEST(OpenModel, ErrorNamesTheFolder) {
 }
 
 TEST(OpenModel, RejectsAModelWithoutTheHead) {
-  expect_parts(message_of<UsageError>([] { TextClassifier{kModels / "bert_masked"}; }),
+  expect_parts(message_of<DataError>([] { TextClassifier{kModels / "bert_masked"}; }),
                {"a text classification head"});
-  expect_parts(message_of<UsageError>([] { TokenTagger{kModels / "bert_texts"}; }),
+  expect_parts(message_of<DataError>([] { TokenTagger{kModels / "bert_texts"}; }),
                {"a token classification head"});
-  expect_parts(message_of<UsageError>([] { MaskFiller{kModels / "bert_texts"}; }), {"masked-language head"});
+  expect_parts(message_of<DataError>([] { MaskFiller{kModels / "bert_texts"}; }), {"masked-language head"});
 }
 
 }  // namespace

@@ -125,6 +125,35 @@ TEST(ScheduleLengths, IsFittedAgainToSlowerSteps) {
   expect_same_weights(scratch, "timed", "steps");
 }
 
+// BLEU of 1,000 sentences does not fit into 0.3 s, as an untrained model does not end them.
+TEST(ScheduleLengths, CostlyMetricsAreComputedOfTheSentencesThatFit) {
+  const Scratch scratch;
+  TranslationJob job = testing_task::small_job(scratch, "timed");
+  job.valid = testing_task::write_reversals(scratch, "many", 1000, 3);
+  job.task.bleu_beam = 4;
+  job.options.best_by = "bleu";
+  job.options.max_steps = 1;
+  job.options.max_minutes = 3.0 / 60;
+  const TrainResult result = testing_task::train(job);
+  ASSERT_EQ(result.validations.size(), 1u);
+  const Checkpoint last = CheckpointFolder(job.folder / "checkpoints").load_latest().value();
+  const std::string samples = last.fields.at("train.samples");
+  ASSERT_TRUE(samples.starts_with("1:")) << samples;
+  EXPECT_EQ(result.validations.back().evaluation.extent,
+            concat("BLEU of ", samples.substr(2), " of 1000 sentences"));
+
+  TranslationJob repeated = job;
+  repeated.folder = scratch / "repeated";
+  repeated.options.max_minutes = 0;
+  repeated.options.max_steps = result.steps;
+  ASSERT_TRUE(repeated.set_field("train.samples", last.fields.at("train.samples")));
+  EXPECT_EQ(testing_task::train(repeated).best, result.best);
+
+  TranslationJob resumed = job;
+  resumed.existing = IfRunExists::resume;
+  EXPECT_EQ(testing_task::train(resumed).best, result.best);
+}
+
 TEST(ScheduleLengths, ValidationsTakeATenth) {
   const auto every = [](int64_t max_steps, int64_t max_epochs, double valid_share) {
     const Scratch scratch;

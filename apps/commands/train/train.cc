@@ -247,8 +247,16 @@ nlohmann::ordered_json json_of(const std::filesystem::path& folder, const train:
     const train::ValidationReport& last = result.validations.back();
     out["validation"] = {{"step", last.step}, {"loss", last.evaluation.loss}};
     for (const auto& [name, value] : last.evaluation.metrics) out["validation"][name] = value;
+    if (!last.evaluation.extent.empty()) out["validation"]["extent"] = last.evaluation.extent;
   }
   return out;
+}
+
+// "; BLEU of 120 of 1014 sentences", if the best weights have that.
+std::string extent_of(const train::TrainResult& result) {
+  const auto best = std::ranges::find(result.validations, result.best_step, &train::ValidationReport::step);
+  return best == result.validations.end() || best->evaluation.extent.empty() ? ""
+                                                                             : "; " + best->evaluation.extent;
 }
 
 // Trains; messages have the command line's names of settings instead of the library's.
@@ -335,7 +343,7 @@ void train_command(TrainArguments& arguments) {
             : "";
     progress.say(concat("done after ", result.steps, result.steps == 1 ? " step in " : " steps in ",
                         clock_time(result.seconds), ": ", train::describe(result.reason), early,
-                        "; the model of step ", result.best_step, " is in ", folder));
+                        "; the model of step ", result.best_step, " is in ", folder, extent_of(result)));
     if (const std::string more = outlook(result); !more.empty()) progress.say(more);
   }
   if (arguments.json) {

@@ -196,8 +196,7 @@ void train_tokenizer(TrainTokenizerArguments& arguments) {
       say(concat("the text yields no more than ", counted(found.tokens, "tokens"), " of ",
                  grouped(arguments.training.vocab_size)));
     }
-    if (found.skipped_lines > 0)
-      say(counted(found.skipped_lines, "lines") + " that are not UTF-8 were skipped");
+    if (found.skipped_lines > 0) say(counted(found.skipped_lines, "lines") + " of invalid UTF-8 skipped");
   }
   if (arguments.json) std::cout << summary(arguments, found, seconds).dump(2) << std::endl;
 }

@@ -171,10 +171,10 @@ TEST_F(RefusedOptions, OfEvaluations) {
   scratch_.write("other", "ugly\ta dog\n");
   expect_refused("evaluate classify @/model --test @/other", 1,
                  {"other:1: expected one of the model's labels (bad, good), found 'ugly'"});
-  expect_refused("evaluate tag @/model --test @/other", 2,
+  expect_refused("evaluate tag @/model --test @/other", 1,
                  {"expected a model with a token classification head"});
-  expect_refused(concat("evaluate classify ", kBertFolder, " --test @/colours.tsv"), 2,
-                 {"classification head, found none"});
+  expect_refused(concat("evaluate classify ", kBertFolder, " --test @/colours.tsv"), 1,
+                 {"config.json: expected a model with a text classification head, found none"});
   expect_refused(concat("evaluate embed ", kBertFolder, " --test @/bad-score"), 1,
                  {"bad-score:2: expected a number as the score, found 'high'"});
   expect_refused("evaluate pretrain-bert @/bert --test @/topics/valid.txt --max-length 99", 2,

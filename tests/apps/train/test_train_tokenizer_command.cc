@@ -136,7 +136,7 @@ TEST(TrainTokenizerCommand, EveryKindSaysHowManyLinesWereSkipped) {
     if (kind != "chars") arguments.insert(arguments.end(), {"--vocab-size", kind == "bpe" ? "300" : "60"});
     const Outcome outcome = run_qkv(arguments);
     ASSERT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_NE(outcome.err.find("2 lines that are not UTF-8 were skipped"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("2 lines of invalid UTF-8 skipped"), std::string::npos) << outcome.err;
     EXPECT_EQ(json::parse(outcome.out)["skipped_lines"], 2) << kind;
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "qkv/base/counted.h"
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
 #include "qkv/base/stop.h"
@@ -35,8 +36,8 @@ void warn_of_files(const data::ImageSet& set, const std::filesystem::path& path)
                        " image files cannot be read and were left out"));
   }
   if (set.other_files > 0) {
-    log_warning(
-        concat(path.string(), ": ", set.other_files, " files that are not PNG or JPEG files were left out"));
+    log_warning(concat(path.string(), ": ", counted(set.other_files, "files"),
+                       " of other formats than PNG and JPEG left out"));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 
+#include "qkv/base/counted.h"
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 
@@ -67,6 +68,8 @@ LabelJob::Data ClassifyJob::read_data(const std::atomic<bool>* stop) const {
   return data;
 }
 
-std::string ClassifyJob::count(const LabelRows& rows) const { return concat(rows.items.size(), " texts"); }
+std::string ClassifyJob::count(const LabelRows& rows) const {
+  return counted(std::ssize(rows.items), "texts");
+}
 
 }  // namespace qkv::train

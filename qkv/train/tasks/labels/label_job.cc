@@ -1,5 +1,6 @@
 #include "qkv/train/tasks/labels/label_job.h"
 
+#include "qkv/base/counted.h"
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
 #include "qkv/text/text_file.h"
@@ -15,7 +16,8 @@ void report(const char* name, const LabelRows& rows, const std::string& count, i
     log_warning(concat(name, ": ", rows.cut, " of ", rows.items.size(), " texts were cut to ", max_length,
                        " tokens (train.max_length, or the model's limit)"));
   if (unreached > 0)
-    log_warning(concat(name, ": ", unreached, " words have no token or were cut off: they count as wrong"));
+    log_warning(
+        concat(name, ": ", counted(unreached, "words"), " without a token, or cut off, counted as wrong"));
 }
 
 }  // namespace

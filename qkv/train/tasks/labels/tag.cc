@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "qkv/base/counted.h"
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 
@@ -40,7 +41,7 @@ LabelJob::Data TagJob::read_data(const std::atomic<bool>* stop) const {
 }
 
 std::string TagJob::count(const LabelRows& rows) const {
-  return concat(rows.items.size(), " sentences, ", rows.labels(), " tagged words");
+  return concat(counted(std::ssize(rows.items), "sentences"), ", ", counted(rows.labels(), "tagged words"));
 }
 
 }  // namespace qkv::train

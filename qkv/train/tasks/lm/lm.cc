@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "qkv/base/counted.h"
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
@@ -48,8 +49,8 @@ Texts read_texts(const LmJob& job, const std::atomic<bool>* stop) {
   const auto read = [&](const std::filesystem::path& path) {
     data::Documents documents = data::read_documents(path, options.documents, bad, stop);
     if (documents.skipped_bad_utf8 > 0) {
-      log_warning(
-          concat(path.string(), ": ", documents.skipped_bad_utf8, " lines are not UTF-8 and were left out"));
+      log_warning(concat(path.string(), ": ", counted(documents.skipped_bad_utf8, "lines"),
+                         " of invalid UTF-8 left out"));
     }
     return documents;
   };
@@ -104,8 +105,8 @@ models::LanguageModelConfig config_of(const LmJob& job, const StartFolder& start
 }
 
 void report(const std::string& name, const data::TokenDocuments& documents) {
-  log_info(concat(name, ": ", documents.documents(), " documents, ", documents.tokens(), " tokens of ",
-                  documents.bytes, " bytes"));
+  log_info(concat(name, ": ", counted(documents.documents(), "documents"), ", ",
+                  counted(documents.tokens(), "tokens"), " of ", counted(documents.bytes, "bytes")));
   if (documents.unknown == 0) return;
   log_warning(concat(name, ": ", documents.unknown, " of ", documents.tokens(),
                      " tokens stand for characters outside the vocabulary (<unk>)"));

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "qkv/base/counted.h"
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
 #include "qkv/text/lines.h"
@@ -50,8 +51,8 @@ std::string model_for(const TranslationJob& job, const std::filesystem::path& gi
                                                  .skip_bad_utf8 = job.bad_utf8 == data::OnBadLine::skip},
                                                 stop, &lines);
   const bool sampled = lines.used == job.vocabulary.lines && lines.used < lines.lines;
-  log_info(concat("vocabulary: trained on ", lines.used, sampled ? concat(" of ", lines.lines) : "", " lines",
-                  sampled ? ", drawn at random (vocabulary.lines)" : ""));
+  log_info(concat("vocabulary: trained on ", lines.used, sampled ? concat(" of ", lines.lines) : "",
+                  noun(lines.used, " lines"), sampled ? ", drawn at random (vocabulary.lines)" : ""));
   return model;
 }
 

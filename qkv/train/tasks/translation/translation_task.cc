@@ -1,6 +1,7 @@
 #include "qkv/train/tasks/translation/translation_task.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "qkv/base/error.h"
@@ -103,27 +104,54 @@ std::vector<Metric> TranslationTask::metrics() const {
   return {{.name = "bleu", .higher_is_better = true}, perplexity};
 }
 
+bool TranslationTask::computes_bleu(const EvaluationRequest& request) const {
+  const int64_t every = inputs_.options.bleu_every;
+  return every > 0 && (!request.scheduled || (request.number + 1) % every == 0);
+}
+
+std::optional<double> TranslationTask::bleu(int64_t sentences, const std::atomic<bool>* stop) const {
+  const TranslationOptions& options = inputs_.options;
+  return translation_bleu(
+      model_, inputs_.tokenizer, *inputs_.valid,
+      {.sentences = sentences, .beam = options.bleu_beam, .batch_tokens = options.batch_tokens}, stop);
+}
+
+// Translates a few sentences, and twice as many until their time tells that of all. A sample that was chosen
+// (bleu_sentences) stays.
+int64_t TranslationTask::items_within(double seconds, const EvaluationRequest& request) const {
+  if (!computes_bleu(request) || inputs_.options.bleu_sentences > 0) return 0;
+  const int64_t all = inputs_.valid->store.pairs();
+  constexpr double kEnough = 0.125;
+  for (int64_t sentences = 4;; sentences *= 2) {
+    const auto begin = std::chrono::steady_clock::now();
+    if (!bleu(sentences, request.stop)) return 0;
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    if (sentences < all && taken.count() < kEnough * seconds) continue;
+    const double fitting =
+        seconds / std::max(taken.count(), 1e-9) * static_cast<double>(std::min(sentences, all));
+    return fitting >= static_cast<double>(all) ? 0 : std::max<int64_t>(1, static_cast<int64_t>(fitting));
+  }
+}
+
 std::optional<Evaluation> TranslationTask::evaluate(const EvaluationRequest& request) const {
   const TranslationOptions& options = inputs_.options;
   const std::optional<double> nll =
       mean_nll(model_, inputs_.valid->store, special_, options.batch_tokens, request.stop);
   if (!nll) return std::nullopt;
   Evaluation result{.loss = *nll, .metrics = {{"perplexity", std::exp(*nll)}}};
-  const bool with_bleu = options.bleu_every > 0 && std::isfinite(*nll) &&
-                         (!request.scheduled || (request.number + 1) % options.bleu_every == 0);
-  if (!with_bleu) return result;
-  const std::optional<double> bleu = translation_bleu(
-      model_, inputs_.tokenizer, *inputs_.valid,
-      {.sentences = options.bleu_sentences, .beam = options.bleu_beam, .batch_tokens = options.batch_tokens},
-      request.stop);
-  if (!bleu) return std::nullopt;
-  if (*bleu == 0) {
+  if (!std::isfinite(*nll) || !computes_bleu(request)) return result;
+  const std::optional<double> found =
+      bleu(request.items > 0 ? request.items : options.bleu_sentences, request.stop);
+  if (!found) return std::nullopt;
+  if (request.items > 0)
+    result.extent = concat("BLEU of ", request.items, " of ", inputs_.valid->store.pairs(), " sentences");
+  if (*found == 0) {
     log_warning(
         "validation BLEU is 0: no 4-gram matches a reference (references of fewer than four words have "
         "none); "
         "while it is 0, the loss selects the best model");
   }
-  result.metrics["bleu"] = std::min(*bleu / 100, 1.0);  // rounding may exceed 1
+  result.metrics["bleu"] = std::min(*found / 100, 1.0);  // rounding may exceed 1
   return result;
 }
 

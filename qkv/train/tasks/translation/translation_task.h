@@ -53,12 +53,16 @@ class TranslationTask : public ModelTask<models::Transformer> {
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override;
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
+  int64_t items_within(double seconds, const EvaluationRequest& request) const override;
   double evaluation_passes() const override;
   void begin(const std::filesystem::path& folder) const override;
   // With a start folder: of its family, with its generation options, as begin() copied them to the folder.
   void export_model(const std::filesystem::path& folder) const override;
 
  private:
+  bool computes_bleu(const EvaluationRequest& request) const;
+  // Of the first sentences, this many; 0: all.
+  std::optional<double> bleu(int64_t sentences, const std::atomic<bool>* stop) const;
   const StartFolder* start_folder() const override { return inputs_.start ? &*inputs_.start : nullptr; }
   void initialise_randomly(uint64_t seed) override;
   std::vector<Field> data_fields() const override;
