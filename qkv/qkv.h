@@ -17,6 +17,7 @@
 
 #include "qkv/kernels/norm_kind.h"
 #include "qkv/tensor/device.h"
+#include "qkv/tensor/device_address.h"
 #include "qkv/tensor/dtype.h"
 #include "qkv/tensor/quantized_tensor.h"
 #include "qkv/tensor/ragged.h"
@@ -44,6 +45,7 @@
 #include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/activation.h"
 #include "qkv/kernels/alignment.h"
+#include "qkv/kernels/cache_block_table.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/gradient_slot.h"

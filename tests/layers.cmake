@@ -1,5 +1,5 @@
-# Fails if a file under qkv/ includes another folder of its own level or of a higher one, or a backend's headers from
-# above kernels/.
+# Fails if a file under qkv/ includes another folder of its own level or of a higher one, or, from above kernels/, a
+# backend's headers or the access to device addresses.
 foreach(entry IN LISTS LAYERS)
   string(REPLACE ":" ";" pair ${entry})
   list(GET pair 0 name)
@@ -34,6 +34,10 @@ foreach(file IN LISTS files)
       string(APPEND wrong "qkv/${path}: includes what only kernels/ may: ${line}\n")
     endif()
   endforeach()
+  file(STRINGS ${file} unwrapping REGEX "DeviceAccess")
+  if(unwrapping AND NOT path MATCHES "^(kernels/|tensor/device_address.h$)")
+    string(APPEND wrong "qkv/${path}: dereferences a device address, which only kernels/ may: ${unwrapping}\n")
+  endif()
 endforeach()
 if(checked EQUAL 0)
   message(FATAL_ERROR "no include was checked: is SOURCE right? (${SOURCE})")

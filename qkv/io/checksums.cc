@@ -29,7 +29,7 @@ Metadata with_checksums(Metadata metadata, const std::vector<NamedTensor>& tenso
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       const Tensor host = to_host(tensors[i].tensor);
       const Tensor packed = host.contiguous() ? host : host.clone();
-      sums[i] = crc32c(view_of(packed.address(), packed.bytes()));
+      sums[i] = crc32c(view_of(packed.as_bytes().data(), packed.bytes()));
     }
   });
   for (size_t i = 0; i < tensors.size(); ++i) metadata[key_of(tensors[i].name)] = checksum_text(sums[i]);

@@ -83,7 +83,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   for (const NamedTensor* item : order) {
     const Tensor host = to_host(item->tensor);
     const Tensor packed = host.contiguous() ? host : host.clone();
-    file.write(packed.address(), packed.bytes());
+    file.write(packed.as_bytes().data(), packed.bytes());
   }
   file.commit();
 }

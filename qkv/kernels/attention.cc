@@ -12,7 +12,7 @@ template <class View, class Element>
 View repeating(const Tensor& mask) {
   if (!mask.defined()) return {};
   const int64_t row = mask.dim(3), head = mask.dim(2) * row, batch = mask.dim(1) * head;
-  return {.data = mask.device_data<Element>(),
+  return {.data = address<Element>(mask),
           .batch_stride = mask.dim(0) == 1 ? 0 : batch,
           .head_stride = mask.dim(1) == 1 ? 0 : head,
           .query_stride = mask.dim(2) == 1 ? 0 : row};
@@ -20,7 +20,7 @@ View repeating(const Tensor& mask) {
 
 RelativeBias relative(const Tensor& bias) {
   if (!bias.defined()) return {};
-  return {bias.device_data(), bias.dim(1), bias.dim(1) / 2};
+  return {address(bias), bias.dim(1), bias.dim(1) / 2};
 }
 
 AttentionShape shape_of(const AttentionTensors& a) {
@@ -154,13 +154,14 @@ void attention_backward(const AttentionTensors& a, const Tensor& output, const T
 
 void attention_cached(CachedAttentionTensors a) {
   const AttentionRule& rule = a.rule;
-  const int64_t positions = std::accumulate(a.lengths.begin(), a.lengths.end(), int64_t{0});
+  int64_t positions = 0;
+  for (const CacheRow& row : a.rows) positions += std::ssize(row.numbers);
   const int64_t width = a.d_k + a.d_v;
   count_macs(static_cast<uint64_t>(positions * rule.heads * width));
   count_elements(a.query.rows() * rule.heads * width);
   count_bytes(positions * rule.key_heads * width * static_cast<int64_t>(size_of(a.dtype)));
   backend_for("attention_cached", rule, a.query, a.output)
-      .attention_cached({.rows = a.query.rows(),
+      .attention_cached({.rows = a.rows,
                          .heads = rule.heads,
                          .key_heads = rule.key_heads,
                          .d_k = a.d_k,
@@ -170,14 +171,13 @@ void attention_cached(CachedAttentionTensors a) {
                          .query = address(a.query),
                          .query_stride = a.query.row_stride(),
                          .dtype = a.dtype,
-                         .entries = a.entries.data(),
-                         .lengths = a.lengths.data(),
                          .alibi_slopes = address(rule.alibi_slopes),
                          .relative = relative(rule.relative_bias),
                          .sinks = address(rule.sinks),
                          .output = address(a.output),
                          .output_stride = a.output.row_stride(),
-                         .weights = a.weights.empty() ? nullptr : a.weights.data()});
+                         .weight_offsets = a.weight_offsets.data(),
+                         .weights = address(a.weights)});
 }
 
 int64_t attention_key_group(Device device) { return backend(device).attention_key_group(); }

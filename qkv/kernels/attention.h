@@ -59,16 +59,17 @@ struct AttentionGradientTensors {
 void attention_backward(const AttentionTensors& arguments, const Tensor& output, const Tensor& log_sum_exp,
                         const Tensor& grad_output, AttentionGradientTensors gradients);
 
-// A decoding step: one query per row, with keys and values anywhere on the device.
+// A decoding step: one query per row, with keys and values of a cache (CachedAttention).
 struct CachedAttentionTensors {
   Tensor query = {};  // [rows, heads * d_k]
+  std::span<const CacheRow> rows = {};
   int64_t d_k = 0, d_v = 0;
-  AttentionRule rule = {};                           // without masks, bias, window and dropout
-  DType dtype = DType::f32;                          // of the entries
-  std::span<const void* const* const> entries = {};  // as in CachedAttention
-  std::span<const int32_t> lengths = {};
-  Tensor output = {};  // [rows, heads * d_v]
-  std::span<float* const> weights = {};
+  AttentionRule rule = {};   // without masks, bias, window and dropout
+  DType dtype = DType::f32;  // of the cache
+  Tensor output = {};        // [rows, heads * d_v]
+  // Optional: the weights of row r, [heads, positions], from element weight_offsets[r] on.
+  std::span<const int64_t> weight_offsets = {};
+  Tensor weights = {};
 };
 
 void attention_cached(CachedAttentionTensors arguments);

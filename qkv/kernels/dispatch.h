@@ -2,6 +2,7 @@
 // Selects a backend by tensors; shared by the functions of qkv/kernels/*.h.
 
 #include "qkv/kernels/backend.h"
+#include "qkv/kernels/backend/device_access.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/tensor/tensor.h"
 
@@ -21,14 +22,14 @@ const Backend& backend_of(const char* kernel, const Tensor& first, const Tensors
   return backend(first.device());
 }
 
-// The address of a tensor's elements on its device; null for an undefined tensor.
+// The address of a tensor's elements on its device, T void: of any dtype; null for an undefined tensor.
 template <class T = float>
 const T* address(const Tensor& x) {
-  return x.defined() ? x.device_data<T>() : nullptr;
+  return x.defined() ? DeviceAccess::pointer(x.device_data<T>()) : nullptr;
 }
 template <class T = float>
 T* address(Tensor& x) {
-  return x.defined() ? x.device_data<T>() : nullptr;
+  return x.defined() ? DeviceAccess::pointer(x.device_data<T>()) : nullptr;
 }
 
 }  // namespace qkv::kernels

@@ -1,18 +1,17 @@
 #pragma once
-// Copies keys and values between tensors and cache entries (CacheStore in qkv/kernels/backend/attention.h).
+// Copies keys and values between tensors and the positions of a cache.
 
 #include <span>
 
-#include "qkv/tensor/tensor.h"
+#include "qkv/kernels/cache_block_table.h"
 
 namespace qkv::kernels {
 
-// Entry i = row i of keys [entries, key width] and values [entries, value width], f32, any row stride. `to`:
-// addresses on their device.
-void store_cached(const Tensor& keys, const Tensor& values, DType dtype, std::span<void* const> to);
+// Position i of the rows, one after the other, = row i of keys [positions, key width] and values [positions,
+// value width], f32, any row stride; rounded to nearest even for a cache of dtype bf16.
+void store_cached(const Tensor& keys, const Tensor& values, DType dtype, std::span<const CacheRow> to);
 
-// The inverse: f32 [entries, key_width + value_width] on `device`.
-Tensor load_cached(std::span<const void* const> from, DType dtype, Device device, int64_t key_width,
-                   int64_t value_width);
+// The inverse: f32 [positions, width] on `device`; width: of keys and values together.
+Tensor load_cached(std::span<const CacheRow> from, DType dtype, Device device, int64_t width);
 
 }  // namespace qkv::kernels

@@ -24,12 +24,6 @@ void log_softmax(const Tensor& logits, const Tensor& bias, Tensor& y) {
       .log_softmax(address(logits), address(bias), address(y), logits.rows(), logits.cols());
 }
 
-void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
-                 int64_t cols) {
-  count_elements(2 * rows * cols);
-  cpu_backend().log_softmax(logits, bias, log_probabilities, rows, cols);
-}
-
 void softmax(const Tensor& x, Tensor& y) {
   count_elements(2 * x.numel());
   backend_of("softmax", x, y).softmax(address(x), address(y), x.rows(), x.cols());

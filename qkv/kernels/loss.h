@@ -22,10 +22,6 @@ void cross_entropy(CrossEntropyTensors arguments);
 // logits.
 void log_softmax(const Tensor& logits, const Tensor& bias, Tensor& y);
 
-// Likewise for rows on the host, for search; bias may be null.
-void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
-                 int64_t cols);
-
 // y = softmax(x) by row; y may be x.
 void softmax(const Tensor& x, Tensor& y);
 

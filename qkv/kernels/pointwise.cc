@@ -57,7 +57,7 @@ void column_sums(const Tensor& x, GradientSlot sums) {
 Tensor transposed(const Tensor& x) {
   Tensor y = Tensor::empty({x.cols(), x.rows()}, x.dtype(), x.device());
   backend_of("transposed", x)
-      .transpose(x.address(), x.row_stride(), x.rows(), x.cols(), size_of(x.dtype()), y.address());
+      .transpose(address<void>(x), x.row_stride(), x.rows(), x.cols(), size_of(x.dtype()), address<void>(y));
   return y;
 }
 

@@ -5,7 +5,7 @@
 namespace qkv::kernels {
 
 WeightRows weight_rows(const QuantizedTensor& weight) {
-  return {.data = weight.values.address(),
+  return {.data = address<void>(weight.values),
           .dtype = weight.dtype(),
           .scales = weight.dtype() == DType::i8 ? address(weight.scales) : nullptr,
           .rows = weight.values.dim(0),
@@ -25,7 +25,7 @@ void quantize_rows(const Tensor& from, Tensor& to, Tensor& scales) {
 void widen_rows(const QuantizedTensor& from, Tensor& to) {
   const Tensor& values = from.values;  // of any rank: biases in a bf16 file are vectors
   backend_of("widen_rows", values, from.scales, to)
-      .widen_rows({.data = values.address(),
+      .widen_rows({.data = address<void>(values),
                    .dtype = values.dtype(),
                    .scales = values.dtype() == DType::i8 ? address(from.scales) : nullptr,
                    .rows = values.rows(),

@@ -21,33 +21,21 @@ Parameter bias(bool wanted, int64_t outputs) {
   return wanted ? Parameter(Shape{outputs}, {Initializer::Kind::zeros}) : Parameter();
 }
 
-// For each row of a step, the cache entries that it attends to.
-struct RowEntries {
-  explicit RowEntries(DType of) : dtype(of) {}
-
-  DType dtype;
-  std::vector<const void* const*> entries;
-  std::vector<int32_t> lengths;
-
-  void add(std::span<const void* const> row) {
-    entries.push_back(row.data());
-    lengths.push_back(static_cast<int32_t>(row.size()));
-  }
-};
-
-// weights: outputs for the weights [heads, length] of each row; empty: not returned.
-Tensor cached_attention(const Tensor& query, const RowEntries& rows, const MultiheadAttentionOptions& options,
-                        const AttentionOptions& description, std::span<float* const> weights = {}) {
+// The rows attend to positions of a cache of this dtype. Optional: the weights of row r, [heads, length],
+// from element weight_offsets[r] of `weights` on.
+Tensor cached_attention(const Tensor& query, std::span<const kernels::CacheRow> rows, DType dtype,
+                        const MultiheadAttentionOptions& options, const AttentionOptions& description,
+                        std::span<const int64_t> weight_offsets = {}, const Tensor& weights = {}) {
   const ProfileScope profile("attention");
   Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v}, DType::f32, query.device());
   kernels::attention_cached({.query = query,
+                             .rows = rows,
                              .d_k = options.d_k,
                              .d_v = options.d_v,
                              .rule = attention_rule(description, options.heads, options.d_k, query.device()),
-                             .dtype = rows.dtype,
-                             .entries = rows.entries,
-                             .lengths = rows.lengths,
+                             .dtype = dtype,
                              .output = output,
+                             .weight_offsets = weight_offsets,
                              .weights = weights});
   return output;
 }
@@ -258,11 +246,11 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
   const Heads heads = project(
       x, [&] { return cache.lengths(); }, WeightLayout::in_place);
   cache.append(heads.key.value(), heads.value.value(), Offsets::uniform(x.rows(), 1));
-  RowEntries rows(cache.dtype());
-  const int64_t seen = options_.variant.window == 0 ? INT64_MAX : options_.variant.window;
-  for (int64_t row = 0; row < cache.rows(); ++row) rows.add(cache.entries(row, seen));
+  const std::vector<kernels::CacheRow> rows =
+      cache.positions(options_.variant.window == 0 ? INT64_MAX : options_.variant.window);
   if (relative_bias.defined()) {
-    const int64_t longest = rows.lengths.empty() ? 1 : *std::ranges::max_element(rows.lengths);
+    int64_t longest = 1;
+    for (const kernels::CacheRow& row : rows) longest = std::max(longest, std::ssize(row.numbers));
     if (relative_bias.rank() != 2 || !relative_bias.contiguous() || relative_bias.dim(0) != options_.heads ||
         relative_bias.dim(1) % 2 == 0 || relative_bias.dim(1) < 2 * longest - 1) {
       throw ShapeError(concat("attention: relative_bias ", relative_bias.shape(), " is not [", options_.heads,
@@ -271,7 +259,7 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
   }
   AttentionOptions options = description(true);
   if (relative_bias.defined()) options.relative_bias = relative_bias;
-  const Tensor attended = cached_attention(heads.query.value(), rows, options_, options);
+  const Tensor attended = cached_attention(heads.query.value(), rows, cache.dtype(), options_, options);
   cache.forget();
   return linear(attended, out_, WeightLayout::in_place).value();
 }
@@ -299,33 +287,35 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
     throw ShapeError(concat("attention: expected memory with keys and values of ", width, " features, found ",
                             memory.width()));
   }
-  RowEntries rows(memory.dtype());
+  std::vector<kernels::CacheRow> rows;
   for (int64_t s = 0; s < hypothesis_offsets.sequences(); ++s) {
     for (int64_t row = hypothesis_offsets.begin(s); row < hypothesis_offsets.end(s); ++row)
-      rows.add(memory.entries(s));
+      rows.push_back(memory.tokens(s));
   }
   const Tensor query = normalised(linear(x, q_), options_.heads, q_norm_).value();
   const AttentionOptions options = description(false);
   if (weights == nullptr) {
-    return linear(cached_attention(query, rows, options_, options), out_, WeightLayout::in_place).value();
+    return linear(cached_attention(query, rows, memory.dtype(), options_, options), out_,
+                  WeightLayout::in_place)
+        .value();
   }
 
   // [heads, keys] of each row, concatenated.
+  std::vector<int64_t> offsets;
   int64_t total = 0;
-  for (const int32_t length : rows.lengths) total += options_.heads * length;
-  Tensor all = Tensor::empty({total}, DType::f32, query.device());
-  std::vector<float*> addresses;
-  for (int64_t first = 0; const int32_t length : rows.lengths) {
-    addresses.push_back(all.device_data() + first);
-    first += options_.heads * length;
+  for (const kernels::CacheRow& row : rows) {
+    offsets.push_back(total);
+    total += options_.heads * std::ssize(row.numbers);
   }
-  const Tensor output = cached_attention(query, rows, options_, options, addresses);
+  const Tensor all = Tensor::empty({total}, DType::f32, query.device());
+  const Tensor output = cached_attention(query, rows, memory.dtype(), options_, options, offsets, all);
   const Tensor on_host = to_host(all);
   weights->clear();
-  for (const float* of_row = on_host.data(); const int32_t length : rows.lengths) {
+  for (const float* of_row = on_host.data(); const kernels::CacheRow& row : rows) {
+    const auto length = static_cast<int64_t>(row.numbers.size());
     std::vector<float>& mean = weights->emplace_back(of_row, of_row + length);
     for (int64_t head = 1; head < options_.heads; ++head) {
-      for (int32_t key = 0; key < length; ++key)
+      for (int64_t key = 0; key < length; ++key)
         mean[static_cast<size_t>(key)] += of_row[head * length + key];
     }
     for (float& weight : mean) weight /= static_cast<float>(options_.heads);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -11,7 +12,7 @@
 namespace qkv::nn {
 namespace {
 
-constexpr int64_t kBlockPositions = 16;
+constexpr int64_t kBlockPositions = kernels::CacheBlockTable::kPositions;
 // The most positions of a block of a cache with a window, whose blocks are freed from the oldest on.
 constexpr int64_t kWindowBlock = 64;
 
@@ -30,11 +31,6 @@ DType checked(DType dtype) {
   if (dtype != DType::f32 && dtype != DType::bf16)
     throw UsageError(concat("cache: expected dtype f32 or bf16, found ", name_of(dtype)));
   return dtype;
-}
-
-std::byte* row_address(Tensor& block, int64_t row) {
-  return static_cast<std::byte*>(block.address()) +
-         static_cast<size_t>(row * block.cols()) * size_of(block.dtype());
 }
 
 // Removes the elements of sequences without rows.
@@ -96,7 +92,7 @@ KeyValueCache::KeyValueCache(int64_t sequences, const CacheOptions& options) : o
                             sequences, " and ", options.window));
   }
   sequences_.resize(static_cast<size_t>(sequences));
-  entries_.resize(static_cast<size_t>(sequences));
+  numbers_.resize(static_cast<size_t>(sequences));
 }
 
 void KeyValueCache::require_row(int64_t row) const {
@@ -111,7 +107,7 @@ const KeyValueCache::Sequence& KeyValueCache::sequence_of(int64_t row) const {
 
 int64_t KeyValueCache::length(int64_t row) const {
   require_row(row);
-  return std::ssize(entries_[static_cast<size_t>(row)]) + sequence_of(row).forgotten;
+  return std::ssize(numbers_[static_cast<size_t>(row)]) + sequence_of(row).forgotten;
 }
 
 Tensor KeyValueCache::lengths() const {
@@ -119,22 +115,23 @@ Tensor KeyValueCache::lengths() const {
   size_t row = 0;
   for (const Sequence& sequence : sequences_) {
     for (const size_t end = row + static_cast<size_t>(sequence.rows); row < end; ++row) {
-      lengths.data<int32_t>()[row] = static_cast<int32_t>(std::ssize(entries_[row]) + sequence.forgotten);
+      lengths.data<int32_t>()[row] = static_cast<int32_t>(std::ssize(numbers_[row]) + sequence.forgotten);
     }
   }
   return lengths;
 }
 
-// The address of a new position; `needed`: new positions left in this call, including this one.
-void* KeyValueCache::take_position(Sequence& sequence, int64_t position, int64_t needed) {
-  if (sequence.free == 0) {
-    sequence.free = whole_blocks(options_.window > 0 ? std::min(needed, kWindowBlock) : needed);
-    sequence.blocks.push_back(
-        {Tensor::empty({sequence.free, key_width_ + value_width_}, options_.dtype, device_), position});
+// The number of a new position; `needed`: new positions left in this call, including this one.
+int32_t KeyValueCache::take_position(Sequence& sequence, int64_t position, int64_t needed) {
+  if (sequence.next == sequence.end) {
+    const int64_t count = whole_blocks(options_.window > 0 ? std::min(needed, kWindowBlock) : needed);
+    sequence.next =
+        sequence.blocks.append(Tensor::empty({count, key_width_ + value_width_}, options_.dtype, device_));
+    sequence.end = sequence.next + static_cast<int32_t>(count);
+    sequence.last_positions.push_back(position);
   }
-  Block& block = sequence.blocks.back();
-  block.last_position = std::max(block.last_position, position);
-  return row_address(block.memory, block.memory.rows() - sequence.free--);
+  sequence.last_positions.back() = std::max(sequence.last_positions.back(), position);
+  return sequence.next++;
 }
 
 void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offsets& offsets) {
@@ -163,18 +160,18 @@ void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offse
   key_width_ = keys.cols();
   value_width_ = values.cols();
   device_ = keys.device();
-  std::vector<void*> to;
-  to.reserve(static_cast<size_t>(positions));
+  std::vector<kernels::CacheRow> to(numbers_.size());
   int64_t row = 0;
   for (Sequence& sequence : sequences_) {
     int64_t needed = offsets.begin(row + sequence.rows) - offsets.begin(row);
     for (const int64_t end = row + sequence.rows; row < end; ++row) {
-      std::vector<const void*>& own = entries_[static_cast<size_t>(row)];
-      for (int64_t i = 0; i < offsets.length(row); ++i) {
-        to.push_back(take_position(sequence, std::ssize(own) + sequence.forgotten, needed--));
-        own.push_back(to.back());
-      }
+      std::vector<int32_t>& own = numbers_[static_cast<size_t>(row)];
+      for (int64_t i = 0; i < offsets.length(row); ++i)
+        own.push_back(take_position(sequence, std::ssize(own) + sequence.forgotten, needed--));
+      to[static_cast<size_t>(row)].numbers = std::span(own).last(static_cast<size_t>(offsets.length(row)));
     }
+    for (int64_t own = row - sequence.rows; own < row; ++own)
+      to[static_cast<size_t>(own)].blocks = sequence.blocks.blocks();
   }
   kernels::store_cached(keys, values, options_.dtype, to);
 }
@@ -186,7 +183,7 @@ void KeyValueCache::forget() {
   for (Sequence& sequence : sequences_) {
     const size_t end = row + static_cast<size_t>(sequence.rows);
     // The next query attends to its own position and the window - 1 before it.
-    const int64_t length = std::ssize(entries_[row]) + sequence.forgotten;
+    const int64_t length = std::ssize(numbers_[row]) + sequence.forgotten;
     const int64_t unseen = std::max<int64_t>(0, length - (options_.window - 1));
     // In whole groups, so that attention over a prompt read in chunks sums in the same order as over one read
     // at once.
@@ -196,12 +193,13 @@ void KeyValueCache::forget() {
       continue;
     }
     size_t free = 0;
-    while (free < sequence.blocks.size() && sequence.blocks[free].last_position < forgotten) ++free;
-    if (free == sequence.blocks.size()) sequence.free = 0;
-    sequence.blocks.erase(sequence.blocks.begin(),
-                          sequence.blocks.begin() + static_cast<std::ptrdiff_t>(free));
+    std::vector<int64_t>& last = sequence.last_positions;
+    while (free < last.size() && last[free] < forgotten) ++free;
+    if (free == last.size()) sequence.next = sequence.end;
+    sequence.blocks.drop(free);
+    last.erase(last.begin(), last.begin() + static_cast<std::ptrdiff_t>(free));
     for (; row < end; ++row) {
-      std::vector<const void*>& own = entries_[row];
+      std::vector<int32_t>& own = numbers_[row];
       own.erase(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(forgotten - sequence.forgotten));
     }
     sequence.forgotten = forgotten;
@@ -224,7 +222,7 @@ void KeyValueCache::require_joinable(const KeyValueCache& others) const {
 
 void KeyValueCache::reserve(int64_t sequences, int64_t rows) {
   reserve_tail(sequences_, sequences);
-  reserve_tail(entries_, rows);
+  reserve_tail(numbers_, rows);
 }
 
 void KeyValueCache::join(KeyValueCache others) {
@@ -236,7 +234,7 @@ void KeyValueCache::join(KeyValueCache others) {
     device_ = others.device_;
   }
   append_moved(sequences_, others.sequences_);
-  append_moved(entries_, others.entries_);
+  append_moved(numbers_, others.numbers_);
 }
 
 std::vector<KeyValueCache> KeyValueCache::split() {
@@ -248,11 +246,11 @@ std::vector<KeyValueCache> KeyValueCache::split() {
     part.value_width_ = value_width_;
     part.device_ = device_;
     for (const size_t end = row + static_cast<size_t>(sequence.rows); row < end; ++row)
-      part.entries_.push_back(std::move(entries_[row]));
+      part.numbers_.push_back(std::move(numbers_[row]));
     part.sequences_.push_back(std::move(sequence));
   }
   sequences_.clear();
-  entries_.clear();
+  numbers_.clear();
   return parts;
 }
 
@@ -274,15 +272,15 @@ void KeyValueCache::reorder(std::span<const int32_t> parents, const Offsets& hyp
     }
     first = end;
   }
-  std::vector<std::vector<const void*>> reordered(parents.size());
-  std::vector<int32_t> children(entries_.size());
+  std::vector<std::vector<int32_t>> reordered(parents.size());
+  std::vector<int32_t> children(numbers_.size());
   for (const int32_t parent : parents) ++children[static_cast<size_t>(parent)];
   for (size_t row = 0; row < parents.size(); ++row) {
     const auto parent = static_cast<size_t>(parents[row]);
     // The last child takes over its parent's list.
-    reordered[row] = --children[parent] == 0 ? std::move(entries_[parent]) : entries_[parent];
+    reordered[row] = --children[parent] == 0 ? std::move(numbers_[parent]) : numbers_[parent];
   }
-  entries_ = std::move(reordered);
+  numbers_ = std::move(reordered);
   for (size_t s = 0; s < sequences_.size(); ++s)
     sequences_[s].rows = hypothesis_offsets.length(static_cast<int64_t>(s));
   retain_active(sequences_, hypothesis_offsets);
@@ -307,39 +305,43 @@ KeyValueCache KeyValueCache::share(int64_t positions) const {
   Sequence& to = shared.sequences_.front();
   to.forgotten = from.forgotten;
   int64_t first = 0;  // size of the block, at least
-  for (const Block& block : from.blocks) {
+  for (const int64_t last : from.last_positions) {
     if (first >= positions) break;
-    to.blocks.push_back({block.memory, std::min(block.last_position, positions - 1)});
-    first = block.last_position + (from.rows == 1 ? 1 : 0);
+    to.last_positions.push_back(std::min(last, positions - 1));
+    first = last + (from.rows == 1 ? 1 : 0);
   }
-  const std::vector<const void*>& own = entries_.front();
-  shared.entries_.front().assign(own.begin(), own.begin() + (positions - from.forgotten));
+  to.blocks = from.blocks.share(to.last_positions.size());
+  const std::vector<int32_t>& own = numbers_.front();
+  shared.numbers_.front().assign(own.begin(), own.begin() + (positions - from.forgotten));
   return shared;
 }
 
-std::span<const void* const> KeyValueCache::entries(int64_t row, int64_t last) const {
-  require_row(row);
-  const std::span<const void* const> all = entries_[static_cast<size_t>(row)];
-  return all.last(static_cast<size_t>(std::clamp<int64_t>(last, 0, std::ssize(all))));
+std::vector<kernels::CacheRow> KeyValueCache::positions(int64_t last) const {
+  std::vector<kernels::CacheRow> rows;
+  rows.reserve(numbers_.size());
+  for (const Sequence& sequence : sequences_) {
+    for (int64_t i = 0; i < sequence.rows; ++i) {
+      const std::span<const int32_t> all = numbers_[rows.size()];
+      rows.push_back({sequence.blocks.blocks(),
+                      all.last(static_cast<size_t>(std::clamp<int64_t>(last, 0, std::ssize(all))))});
+    }
+  }
+  return rows;
 }
 
 Tensor KeyValueCache::load() const {
-  std::vector<const void*> all;
-  for (const auto& row : entries_) all.insert(all.end(), row.begin(), row.end());
-  return kernels::load_cached(all, options_.dtype, device_, key_width_, value_width_);
+  return kernels::load_cached(positions(), options_.dtype, device_, key_width_ + value_width_);
 }
 
 Offsets KeyValueCache::entry_offsets() const {
   std::vector<int32_t> lengths;
-  for (const auto& row : entries_) lengths.push_back(static_cast<int32_t>(row.size()));
+  for (const auto& row : numbers_) lengths.push_back(static_cast<int32_t>(row.size()));
   return Offsets::of_lengths(lengths);
 }
 
 int64_t KeyValueCache::bytes() const {
   size_t bytes = 0;
-  for (const Sequence& sequence : sequences_) {
-    for (const Block& block : sequence.blocks) bytes += block.memory.bytes();
-  }
+  for (const Sequence& sequence : sequences_) bytes += sequence.blocks.bytes();
   return static_cast<int64_t>(bytes);
 }
 
@@ -356,19 +358,19 @@ MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& o
     // With several sentences, each gets a copy, so that its memory is freed with it and not with the last of
     // its group.
     const bool copies = offsets.sequences() > 1 || dtype != DType::f32 || !own.contiguous();
-    sentence.keys_and_values = copies ? Tensor::empty({own.rows(), own.cols()}, dtype, own.device()) : own;
-    std::vector<void*> to;
-    for (int64_t token = 0; token < own.rows(); ++token)
-      to.push_back(row_address(sentence.keys_and_values, token));
-    if (copies) kernels::store_cached(own, own.columns(0, 0), dtype, to);
-    sentence.entries.assign(to.begin(), to.end());
+    sentence.blocks.append(copies ? Tensor::empty({own.rows(), own.cols()}, dtype, own.device()) : own);
+    sentence.numbers.resize(static_cast<size_t>(own.rows()));
+    std::iota(sentence.numbers.begin(), sentence.numbers.end(), 0);
+    const kernels::CacheRow to = tokens(s);
+    if (copies) kernels::store_cached(own, own.columns(0, 0), dtype, {&to, 1});
   }
 }
 
-std::span<const void* const> MemoryKeyValues::entries(int64_t sentence) const {
+kernels::CacheRow MemoryKeyValues::tokens(int64_t sentence) const {
   if (sentence < 0 || sentence >= sentences())
     throw ShapeError(concat("memory of ", sentences(), " sentences: no sentence ", sentence));
-  return sentences_[static_cast<size_t>(sentence)].entries;
+  const Sentence& own = sentences_[static_cast<size_t>(sentence)];
+  return {own.blocks.blocks(), own.numbers};
 }
 
 void MemoryKeyValues::require_joinable(const MemoryKeyValues& others) const {

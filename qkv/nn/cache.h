@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "qkv/kernels/cache_block_table.h"
 #include "qkv/tensor/ragged.h"
 
 namespace qkv::nn {
@@ -17,7 +18,7 @@ struct CacheOptions {
 
 // The self-attention keys and values of one layer, for sequences that are added (join) and removed (reorder),
 // each with rows, its hypotheses. Memory consists of blocks of positions, which sequences may share (share)
-// and which are freed with their last owner. Entries are never moved: a row is a list of addresses, so that
+// and which are freed with their last owner. Positions never move: a row is a list of their numbers, so that
 // rows of a sequence share their common prefix and reorder() copies only lists.
 class KeyValueCache {
  public:
@@ -30,7 +31,7 @@ class KeyValueCache {
   KeyValueCache& operator=(KeyValueCache&&) = default;
 
   int64_t sequences() const { return static_cast<int64_t>(sequences_.size()); }
-  int64_t rows() const { return static_cast<int64_t>(entries_.size()); }
+  int64_t rows() const { return static_cast<int64_t>(numbers_.size()); }
   DType dtype() const { return options_.dtype; }
   // The row's number of positions, dropped ones included. Throws ShapeError for a row that does not exist.
   int64_t length(int64_t row) const;
@@ -64,9 +65,8 @@ class KeyValueCache {
   // same memory. Later appends to either are separate. Throws UsageError unless can_share().
   KeyValueCache share(int64_t positions) const;
 
-  // The addresses of a row's last entries, at most `last`, on the device of the keys. An entry is a
-  // position's keys followed by its values. Throws ShapeError for a row that does not exist.
-  std::span<const void* const> entries(int64_t row, int64_t last = INT64_MAX) const;
+  // The last positions of each row, at most `last`. Valid until the cache changes.
+  std::vector<kernels::CacheRow> positions(int64_t last = INT64_MAX) const;
   // The remaining entries of all rows, concatenated: f32 [positions, key width + value width].
   Tensor load() const;
   Offsets entry_offsets() const;  // row boundaries of load()
@@ -75,23 +75,20 @@ class KeyValueCache {
   int64_t bytes() const;
 
  private:
-  struct Block {
-    Tensor memory;          // [positions, key width + value width]
-    int64_t last_position;  // the last position that any row has in it
-  };
   struct Sequence {
     int64_t rows = 1;
-    std::vector<Block> blocks = {};
-    int64_t free = 0;       // unused positions of the last block
-    int64_t forgotten = 0;  // positions dropped at the beginning
+    kernels::CacheBlockTable blocks = {};      // tensors [positions, key width + value width]
+    std::vector<int64_t> last_positions = {};  // of each tensor: the last position that any row has in it
+    int32_t next = 0, end = 0;                 // numbers of the last tensor's unused positions
+    int64_t forgotten = 0;                     // positions dropped at the beginning
   };
-  void* take_position(Sequence& sequence, int64_t position, int64_t needed);
+  int32_t take_position(Sequence& sequence, int64_t position, int64_t needed);
   const Sequence& sequence_of(int64_t row) const;
   void require_row(int64_t row) const;
 
   CacheOptions options_;
   std::vector<Sequence> sequences_;
-  std::vector<std::vector<const void*>> entries_;  // by row
+  std::vector<std::vector<int32_t>> numbers_;  // by row, in its sequence's blocks
   int64_t key_width_ = 0, value_width_ = 0;
   Device device_ = Device::cpu;
 };
@@ -129,14 +126,13 @@ class MemoryKeyValues {
   // Removes the sentences without rows; later ones move up.
   void keep(const Offsets& hypothesis_offsets);
 
-  // The address of each token of a sentence: its keys, followed by its values.
-  // Throws ShapeError for a sentence that does not exist.
-  std::span<const void* const> entries(int64_t sentence) const;
+  // The tokens of a sentence. Throws ShapeError for a sentence that does not exist.
+  kernels::CacheRow tokens(int64_t sentence) const;
 
  private:
   struct Sentence {
-    Tensor keys_and_values;
-    std::vector<const void*> entries = {};
+    kernels::CacheBlockTable blocks = {};
+    std::vector<int32_t> numbers = {};
   };
   std::vector<Sentence> sentences_;
   DType dtype_ = DType::f32;

@@ -55,15 +55,14 @@ bool needs_logits(const SearchOptions& options) {
 std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, const RowScores& step) {
   const SearchOptions& options = hypotheses.options();
   const Hypotheses::Row& parent = hypotheses.rows()[static_cast<size_t>(row)];
-  const std::span<const float> log_probabilities = step.log_probabilities;
-  std::span<float> scores = step.scores;
+  const Tensor& all = step.log_probabilities;
+  const std::span<const float> log_probabilities = all.values();
   require_numbers(log_probabilities, hypotheses, row);
 
-  std::vector<float> shaped;  // sampling overwrites the scores, but the log-probabilities are still needed
-  if (options.sampling && scores.data() == log_probabilities.data()) {
-    shaped.assign(scores.begin(), scores.end());
-    scores = shaped;
-  }
+  // Sampling overwrites the scores, but the log-probabilities are still needed.
+  const bool copied = options.sampling && step.scores.data() == all.data();
+  Tensor shaped = copied ? step.scores.clone() : step.scores;
+  const std::span<float> scores = shaped.values();
   if (changes_scores(options) || !hypotheses.constraints().empty()) {
     const std::vector<int32_t> history = hypotheses.history(row);
     const StepContext context{.source = hypotheses.request().source,
@@ -92,7 +91,7 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
   }
   const bool by_logits = needs_logits(options);
   if (options.renormalize && !by_logits) {
-    kernels::log_softmax(scores.data(), nullptr, scores.data(), 1, std::ssize(scores));
+    kernels::log_softmax(shaped, {}, shaped);
   }
   candidates.resize(hypotheses.wanted());
   candidates.resize(best_of_row(scores, by_logits ? 0 : parent.total, row, candidates));

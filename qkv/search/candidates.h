@@ -9,11 +9,11 @@
 
 namespace qkv::search {
 
-// One step's result for one row, each [vocabulary]. `scores` may be overwritten; it holds logits if
+// One step's result for one row, each [1, vocabulary]. `scores` may be overwritten; it holds logits if
 // needs_logits(), log-probabilities otherwise.
 struct RowScores {
-  std::span<const float> log_probabilities;
-  std::span<float> scores;
+  Tensor log_probabilities;
+  Tensor scores;
 };
 
 // The continuations of row `row` that the search can use, best first (when sampling: by sample). Throws

@@ -11,17 +11,17 @@ namespace {
 
 // A row with its own vocabulary: its logits are gathered contiguously and normalised as if there were no
 // others.
-void spread(const float* logits, const RowVocabulary& row, int64_t vocabulary, float* log_probabilities,
-            float* raw) {
-  std::vector<float> own(row.allowed.size());
-  for (size_t i = 0; i < own.size(); ++i) own[i] = logits[row.columns[i]];
-  const auto put = [&](float* to) {
-    std::fill_n(to, vocabulary, kImpossible);
-    for (size_t i = 0; i < own.size(); ++i) to[row.allowed[i]] = own[i];
+void spread(const Tensor& logits, const RowVocabulary& row, Tensor& log_probabilities, Tensor& raw) {
+  Tensor own = Tensor::empty({1, std::ssize(row.allowed)});
+  for (size_t i = 0; i < row.allowed.size(); ++i)
+    own.values()[i] = logits.values()[static_cast<size_t>(row.columns[i])];
+  const auto put = [&](std::span<float> to) {
+    std::ranges::fill(to, kImpossible);
+    for (size_t i = 0; i < row.allowed.size(); ++i) to[static_cast<size_t>(row.allowed[i])] = own.values()[i];
   };
-  if (raw != nullptr) put(raw);
-  kernels::log_softmax(own.data(), nullptr, own.data(), 1, std::ssize(own));
-  put(log_probabilities);
+  if (raw.defined()) put(raw.values());
+  kernels::log_softmax(own, {}, own);
+  put(log_probabilities.values());
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ StepScores step_scores(Tensor logits, std::span<const RowVocabulary> rows, int64
   StepScores result;
   if (std::ranges::all_of(rows, any_token)) {
     if (wants_logits) result.logits = logits.clone();
-    kernels::log_softmax(logits.data(), nullptr, logits.data(), logits.rows(), vocabulary);
+    kernels::log_softmax(logits, {}, logits);
     result.log_probabilities = std::move(logits);
     return result;
   }
@@ -41,14 +41,14 @@ StepScores step_scores(Tensor logits, std::span<const RowVocabulary> rows, int64
   parallel_for(logits.rows(), std::max<int64_t>(1, 32768 / vocabulary), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const RowVocabulary& row = rows[static_cast<size_t>(r)];
-      const float* from = logits.data() + r * logits.cols();
-      float* to = result.log_probabilities.data() + r * vocabulary;
-      float* raw = wants_logits ? result.logits.data() + r * vocabulary : nullptr;
+      const Tensor from = logits.slice_rows(r, 1);
+      Tensor to = result.log_probabilities.slice_rows(r, 1);
+      Tensor raw = wants_logits ? result.logits.slice_rows(r, 1) : Tensor();
       if (any_token(row)) {
-        if (raw != nullptr) std::copy_n(from, vocabulary, raw);
-        kernels::log_softmax(from, nullptr, to, 1, vocabulary);
+        if (raw.defined()) raw.copy_from(from);
+        kernels::log_softmax(from, {}, to);
       } else {
-        spread(from, row, vocabulary, to, raw);
+        spread(from, row, to, raw);
       }
     }
   });

@@ -13,18 +13,15 @@
 namespace qkv {
 namespace {
 
-ByteRows byte_rows(Tensor& x) {
-  return {static_cast<std::byte*>(x.address()), static_cast<size_t>(x.row_stride()) * size_of(x.dtype())};
-}
-
-ConstByteRows byte_rows(const Tensor& x) {
-  return {static_cast<const std::byte*>(x.address()),
-          static_cast<size_t>(x.row_stride()) * size_of(x.dtype())};
-}
-
 size_t row_bytes(const Tensor& x) { return static_cast<size_t>(x.cols()) * size_of(x.dtype()); }
 
 }  // namespace
+
+ByteRows Tensor::byte_rows() { return {storage_.get(), static_cast<size_t>(row_stride_) * size_of(dtype_)}; }
+
+ConstByteRows Tensor::byte_rows() const {
+  return {storage_.get(), static_cast<size_t>(row_stride_) * size_of(dtype_)};
+}
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   const size_t bytes = static_cast<size_t>(shape.numel()) * size_of(dtype);
@@ -150,15 +147,15 @@ void Tensor::copy_from(const Tensor& other) {
                                     : download ? CopyDirection::to_host
                                                : CopyDirection::on_device;
     device_memory(download ? other.device_ : device_)
-        .copy(direction, byte_rows(other), byte_rows(*this), row_bytes(*this), static_cast<size_t>(rows()));
+        .copy(direction, other.byte_rows(), byte_rows(), row_bytes(*this), static_cast<size_t>(rows()));
     return;
   }
   if (contiguous() && other.contiguous()) {
     if (numel() > 0) std::memmove(storage_.get(), other.storage_.get(), bytes());
     return;
   }
-  const ByteRows to = byte_rows(*this);
-  const ConstByteRows from = byte_rows(other);
+  const ByteRows to = byte_rows();
+  const ConstByteRows from = other.byte_rows();
   const auto end = [&](const std::byte* begin, size_t stride) {
     return begin + static_cast<size_t>(rows()) * stride;
   };
@@ -171,7 +168,7 @@ void Tensor::copy_from(const Tensor& other) {
 }
 
 void Tensor::fill_zero() {
-  const ByteRows to = byte_rows(*this);
+  const ByteRows to = byte_rows();
   if (device_ != Device::cpu) {
     device_memory(device_).fill_zero(to, row_bytes(*this), static_cast<size_t>(rows()));
     return;

@@ -10,16 +10,21 @@
 #include <initializer_list>
 #include <ostream>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "qkv/base/error.h"
 #include "qkv/tensor/device.h"
+#include "qkv/tensor/device_address.h"
 #include "qkv/tensor/dtype.h"
 #include "qkv/tensor/shape.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv {
+
+struct ByteRows;
+struct ConstByteRows;
 
 // Row-major. The only stride not implied by the shape is the row stride (a row runs along the innermost
 // axis), so that columns of a matrix are a view too: see columns().
@@ -71,27 +76,33 @@ class Tensor {
   template <class T = float>
   const T* data() const {
     require_host("data");
-    return device_data<T>();
+    return elements<const T>();
   }
   template <class T = float>
   T* data() {
     require_host("data");
-    return device_data<T>();
+    return elements<T>();
   }
-  // The elements on the tensor's device, for kernels only. Throws ShapeError if T does not match the dtype.
+  // The bytes of a contiguous tensor on the host, for any dtype.
+  std::span<const std::byte> as_bytes() const {
+    require_host("as_bytes");
+    require_contiguous("as_bytes");
+    return {storage_.get(), bytes()};
+  }
+  // The elements on the tensor's device; T void: for any dtype. Throws ShapeError if T does not match the
+  // dtype.
   template <class T = float>
-  const T* device_data() const {
-    require_dtype(dtype_of<T>);
-    return reinterpret_cast<const T*>(storage_.get());
+  DeviceAddress<const T> device_data() const {
+    return DeviceAddress<const T>(elements<const T>());
   }
   template <class T = float>
-  T* device_data() {
-    require_dtype(dtype_of<T>);
-    return reinterpret_cast<T*>(storage_.get());
+  DeviceAddress<T> device_data() {
+    return DeviceAddress<T>(elements<T>());
   }
-  // The device address of the first element, for any dtype.
-  const void* address() const { return storage_.get(); }
-  void* address() { return storage_.get(); }
+  // Whether both are views of one memory.
+  bool shares_memory(const Tensor& other) const {
+    return !storage_.owner_before(other.storage_) && !other.storage_.owner_before(storage_);
+  }
   // The elements of a contiguous tensor on the host. Those of a temporary tensor are copied, as their memory
   // may end with it.
   template <class T = float>
@@ -143,6 +154,17 @@ class Tensor {
   void fill_zero();
 
  private:
+  template <class T>
+  T* elements() const {
+    if constexpr (std::is_void_v<T>) {
+      return storage_.get();
+    } else {
+      require_dtype(dtype_of<std::remove_const_t<T>>);
+      return reinterpret_cast<T*>(storage_.get());
+    }
+  }
+  ByteRows byte_rows();
+  ConstByteRows byte_rows() const;
   void swap(Tensor& other) noexcept {
     storage_.swap(other.storage_);
     std::swap(shape_, other.shape_);

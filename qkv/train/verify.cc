@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -90,8 +90,7 @@ TrainOptions redoing(TrainOptions options, int64_t step) {
 }
 
 bool same_bytes(const Tensor& x, const Tensor& y) {
-  return x.shape() == y.shape() && x.dtype() == y.dtype() &&
-         std::memcmp(x.address(), y.address(), x.bytes()) == 0;
+  return x.shape() == y.shape() && x.dtype() == y.dtype() && std::ranges::equal(x.as_bytes(), y.as_bytes());
 }
 
 void compare(const Checkpoint& expected, const Checkpoint& found, VerifyResult& result) {

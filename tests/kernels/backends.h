@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "qkv/base/error.h"
-#include "qkv/kernels/backend.h"
+#include "qkv/kernels/dispatch.h"
 #include "qkv/tensor/tensor.h"
 #include "tests/kernels/rowwise.h"
 
@@ -63,7 +63,7 @@ class Call {
   }
   void* place(const Tensor& host) {
     tensors_.push_back(from_host(host, device_));
-    return tensors_.back().address();
+    return address<void>(tensors_.back());
   }
 
   Device device_;

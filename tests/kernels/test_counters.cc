@@ -167,17 +167,17 @@ TEST_P(Counters, CountCacheBytesByDType) {
   constexpr int64_t kHeads = 3, kKeyHeads = 1, kKey = 8, kValue = 4;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensor memory = rounded({7, kKeyHeads * (kKey + kValue)}, dtype);
-    std::vector<const void*> own;
-    for (int64_t i = 0; i < 7; ++i) own.push_back(memory.slice_rows(i, 1).address());
-    const std::vector<const void* const*> entries(3, own.data());
-    const std::vector<int32_t> lengths{5, 0, 7};
+    CacheBlockTable table;
+    table.append(memory);
+    const std::vector<int32_t> numbers{0, 1, 2, 3, 4, 5, 6};
+    std::vector<CacheRow> rows;
+    for (const size_t length : {5, 0, 7}) rows.push_back({table.blocks(), std::span(numbers).first(length)});
     CachedAttentionTensors step{.query = full({3, kHeads * kKey}),
+                                .rows = rows,
                                 .d_k = kKey,
                                 .d_v = kValue,
                                 .rule = {.heads = kHeads, .key_heads = kKeyHeads},
                                 .dtype = dtype,
-                                .entries = entries,
-                                .lengths = lengths,
                                 .output = full({3, kHeads * kValue})};
     EXPECT_EQ(counted([&] { attention_cached(step); }),
               (Work{12 * 3 * 12, 4 * 3 * 3 * 12 + size_of(dtype) * 12 * 12}))

@@ -64,7 +64,8 @@ std::string checkpoint_difference(const fs::path& expected, const fs::path& foun
   if (one.file.names() != other.file.names()) return "other tensors";
   for (const std::string& name : one.file.names()) {
     const Tensor x = one.file.tensor(name), y = other.file.tensor(name);
-    if (x.shape() != y.shape() || std::memcmp(x.address(), y.address(), x.bytes()) != 0) return name;
+    if (x.shape() != y.shape() || std::memcmp(x.as_bytes().data(), y.as_bytes().data(), x.bytes()) != 0)
+      return name;
   }
   return {};
 }

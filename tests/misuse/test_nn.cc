@@ -227,10 +227,9 @@ TEST(MisusedModules, Caches) {
   cache.append(strided(keys), strided(values), two);
   for (const int64_t row : {int64_t{-1}, int64_t{2}, kHuge, kLowest}) {
     THROWS("cache", cache.length(row));
-    THROWS("cache", cache.entries(row));
   }
-  EXPECT_EQ(cache.entries(1, -1).size(), 0u);
-  EXPECT_EQ(cache.entries(1, kHuge).size(), 2u);
+  EXPECT_EQ(cache.positions(-1)[1].numbers.size(), 0u);
+  EXPECT_EQ(cache.positions(kHuge)[1].numbers.size(), 2u);
   THROWS("cache", cache.append(values, values, two));
   THROWS("cache", cache.append(keys, values, Offsets({0, 3})));
   KeyValueCache wide(1);
@@ -242,7 +241,7 @@ TEST(MisusedModules, Caches) {
   RETURNS(expected, cache.load());
 
   const MemoryKeyValues none;
-  THROWS("memory", none.entries(0));
+  THROWS("memory", none.tokens(0));
   for (const Unfit& in : unfit_variants(values, {1}))
     THROWS("memory", MemoryKeyValues(in.tensor, two)) << in.what;
   PrefixCache prefixes(-1);

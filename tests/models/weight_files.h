@@ -20,7 +20,7 @@ namespace qkv::testing {
 
 inline bool same_bits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.address(), b.address(), a.bytes()) == 0;
+         std::memcmp(a.as_bytes().data(), b.as_bytes().data(), a.bytes()) == 0;
 }
 
 inline void set_config_field(const std::filesystem::path& folder, const std::string& key,

@@ -33,7 +33,7 @@ class LowRankAdapterTest : public ::testing::Test {
       update.b.set_value({random_tensor(update.b.shape, ++seed)});
   }
   static bool same_bits(const Tensor& a, const Tensor& b) {
-    return a.shape() == b.shape() && std::memcmp(a.address(), b.address(), a.bytes()) == 0;
+    return a.shape() == b.shape() && std::memcmp(a.as_bytes().data(), b.as_bytes().data(), a.bytes()) == 0;
   }
 
   nn::Encoder encoder_;

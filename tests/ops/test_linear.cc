@@ -26,7 +26,7 @@ using namespace qkv;
 using namespace qkv::testing;
 
 bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::memcmp(a.address(), b.address(), a.bytes()) == 0;
+  return a.shape() == b.shape() && std::memcmp(a.as_bytes().data(), b.as_bytes().data(), a.bytes()) == 0;
 }
 
 // A frozen weight.

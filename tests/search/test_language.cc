@@ -88,7 +88,7 @@ Tensor whole_run(const LanguageModel& model, const std::vector<int32_t>& text) {
   const Ids ids = text;
   nn::ForwardContext context;
   Tensor logits = model.logits()(model(Ragged::from(std::span(&ids, 1)), context)).value().clone();
-  kernels::log_softmax(logits.data(), nullptr, logits.data(), logits.rows(), logits.cols());
+  kernels::log_softmax(logits, {}, logits);
   return logits;
 }
 

@@ -57,7 +57,7 @@ void expect_orderly(const std::string& what, const Call& call) {
 inline bool same_elements(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype() || a.defined() != b.defined()) return false;
   const Tensor x = to_host(a).clone(), y = to_host(b).clone();
-  return x.numel() == 0 || std::memcmp(x.address(), y.address(), x.bytes()) == 0;
+  return x.numel() == 0 || std::memcmp(x.as_bytes().data(), y.as_bytes().data(), x.bytes()) == 0;
 }
 
 template <class Call>

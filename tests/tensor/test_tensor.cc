@@ -33,9 +33,7 @@ concept Writable = requires(T& tensor, const Tensor& other) {
   tensor.fill_zero();
   tensor.at(0) = 1.0f;
   tensor.data()[0] = 1.0f;
-  tensor.device_data()[0] = 1.0f;
   tensor.values()[0] = 1.0f;
-  static_cast<std::byte*>(tensor.address())[0] = std::byte{1};
   tensor.reshape(Shape{1}).fill_zero();
   tensor.slice_rows(0, 1).fill_zero();
   tensor.columns(0, 1).fill_zero();
@@ -48,14 +46,22 @@ concept WritableInSomeWay = requires(T& tensor, const Tensor& other) {
 || requires(T& tensor) { tensor.fill_zero(); }
 || requires(T& tensor) { tensor.at(0) = 1.0f; }
 || requires(T& tensor) { tensor.data()[0] = 1.0f; }
-|| requires(T& tensor) { tensor.device_data()[0] = 1.0f; }
 || requires(T& tensor) { tensor.values()[0] = 1.0f; }
-|| requires(T& tensor) { static_cast<std::byte*>(tensor.address()); }
 || requires(T& tensor) { tensor.reshape(Shape{1}).fill_zero(); }
 || requires(T& tensor) { tensor.slice_rows(0, 1).fill_zero(); }
 || requires(T& tensor) { tensor.columns(0, 1).fill_zero(); };
 static_assert(WritableInSomeWay<Tensor> && !WritableInSomeWay<const Tensor>);
 static_assert(std::same_as<decltype(std::declval<const Tensor&>().data()), const float*>);
+// A device address cannot be dereferenced or turned into a pointer.
+static_assert(
+    std::same_as<decltype(std::declval<const Tensor&>().device_data()), DeviceAddress<const float>>);
+template <class T>
+concept Readable = requires(T address) {
+  *address;
+}
+|| requires(T address) { address[0]; }
+|| requires(T address) { static_cast<const void*>(address); };
+static_assert(Readable<float*> && !Readable<DeviceAddress<float>> && !Readable<DeviceAddress<const float>>);
 static_assert(
     std::same_as<decltype(std::declval<const Tensor&>().values<int32_t>()), std::span<const int32_t>>);
 static_assert(std::same_as<decltype(std::declval<const Ragged&>().values.data()), const float*>);

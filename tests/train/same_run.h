@@ -40,7 +40,7 @@ inline void expect_same_run(const std::filesystem::path& a, const std::filesyste
   for (const std::string& name : one.file.names()) {
     const Tensor x = one.file.tensor(name), y = other.file.tensor(name);
     ASSERT_EQ(x.shape(), y.shape()) << name;
-    EXPECT_EQ(std::memcmp(x.address(), y.address(), x.bytes()), 0) << name;
+    EXPECT_EQ(std::memcmp(x.as_bytes().data(), y.as_bytes().data(), x.bytes()), 0) << name;
   }
   expect_same_files(a, b, {"model.safetensors"});
 }

@@ -4,9 +4,11 @@
 // matrix of queries by keys is never stored.
 
 #include <cstdint>
+#include <span>
 
 #include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/alignment.h"
+#include "qkv/kernels/cache_block_table.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/tensor/dtype.h"
 
@@ -102,48 +104,48 @@ struct AttentionOutput {
   AttentionCapture capture = {};
 };
 
-// A cache entry: the keys [key width] of a position, followed by its values [value width], in f32 or bf16.
-// Entries may be anywhere and never move, so that hypotheses share common prefixes.
-
-// to[i] = row i of keys and values: f32 [count, width] with strides. Rounds to nearest even for bf16.
+// Position i of the rows `to`, one after the other, = row i of keys and values: f32 [positions, width] with
+// strides. Rounds to nearest even for bf16.
 struct CacheStore {
-  int64_t count = 0;
   int64_t key_width = 0, value_width = 0;
   const float *keys = nullptr, *values = nullptr;
   int64_t key_stride = 0, value_stride = 0;
   DType dtype = DType::f32;
-  void* const* to = nullptr;  // [count]
+  std::span<const CacheRow> to = {};
 };
 
-// The inverse: row i of `to`, f32 [count, key_width + value_width], contiguous, = from[i].
+// The inverse: row i of `to`, f32 [positions, width], contiguous.
 struct CacheLoad {
-  int64_t count = 0;
-  int64_t key_width = 0, value_width = 0;
+  int64_t width = 0;  // of keys and values together
   DType dtype = DType::f32;
-  const void* const* from = nullptr;  // [count]
+  std::span<const CacheRow> from = {};
   float* to = nullptr;
 };
 
-// A decoding step: one query per row, with entries of a cache: entries[r][j] is position j of row r. A row
-// without positions is zero. A row's bits depend on no other row.
+// A decoding step: one query per row, which attends to positions of a cache. A row without positions is zero.
+// A row's bits depend on no other row.
 struct CachedAttention {
-  int64_t rows = 0, heads = 1;
+  std::span<const CacheRow> rows = {};
+  int64_t heads = 1;
   int64_t key_heads = 1;     // heads of keys and values, a divisor of heads
   int64_t d_k = 0, d_v = 0;  // per head
   float scale = 1;
   float softcap = 0;             // as in AttentionShape
   const float* query = nullptr;  // [rows, heads * d_k] with query_stride
   int64_t query_stride = 0;
-  DType dtype = DType::f32;                     // of the entries: f32 or bf16, computed in f32
-  const void* const* const* entries = nullptr;  // [rows]
-  const int32_t* lengths = nullptr;             // [rows]
+  DType dtype = DType::f32;  // of the cache: f32 or bf16, computed in f32
   // Biases by distance, as in AttentionShape; a row's query is at its last position.
   const float* alibi_slopes = nullptr;
   RelativeBias relative = {};
   const float* sinks = nullptr;  // as in AttentionShape
   float* output = nullptr;       // [rows, heads * d_v] with output_stride
   int64_t output_stride = 0;
-  float* const* weights = nullptr;  // [rows], each [heads, length]: the softmax output; null: not wanted
+  // The softmax output of row r, [heads, positions], is written to weights[weight_offsets[r] ...]. Null: not
+  // wanted.
+  const int64_t* weight_offsets = nullptr;
+  float* weights = nullptr;
+
+  size_t entry_bytes() const { return static_cast<size_t>(key_heads * (d_k + d_v)) * size_of(dtype); }
 };
 
 struct AttentionGradients {

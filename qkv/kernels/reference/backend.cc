@@ -48,6 +48,12 @@ void convert(AttentionOutput& a) {
                 a.capture.top_keys);
 }
 void convert(AttentionGradients& a) { make_readable(a.query, a.key, a.value, a.bias, a.relative, a.sinks); }
+// Blocks of a cache are converted where they are read.
+void convert(CachedAttention& a) {
+  make_readable(a.query, a.alibi_slopes, a.relative.data, a.sinks, a.output, a.weights);
+}
+void convert(CacheStore& a) { make_readable(a.keys, a.values); }
+void convert(CacheLoad& a) { make_readable(a.to); }
 void convert(Rotary& a) { make_readable(a.x, a.y, a.cosines, a.sines, a.positions); }
 void convert(EmbeddingForward& a) {
   make_readable(a.table.data, a.table.scales, a.ids, a.positions, a.position, a.y);
@@ -138,45 +144,6 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
                                 converted(gradients));
 }
 
-// Lists of addresses are on the host; these copies have readable ones.
-template <class Address>
-std::vector<Address> readable_list(const Address* addresses, int64_t count) {
-  std::vector<Address> list(addresses, addresses + count);
-  for (Address& address : list) make_readable(address);
-  return list;
-}
-
-void attention_cached(const CachedAttention& attention) {
-  CachedAttention a = attention;
-  make_readable(a.query, a.alibi_slopes, a.relative.data, a.sinks, a.output);
-  std::vector<std::vector<const void*>> entries;
-  std::vector<const void* const*> rows;
-  std::vector<float*> weights;
-  for (int64_t row = 0; row < a.rows; ++row) {
-    rows.push_back(entries.emplace_back(readable_list(a.entries[row], a.lengths[row])).data());
-    if (a.weights != nullptr) weights.push_back(readable(a.weights[row]));
-  }
-  a.entries = rows.data();
-  if (a.weights != nullptr) a.weights = weights.data();
-  reference::attention_cached(a);
-}
-
-void store_cached(const CacheStore& arguments) {
-  CacheStore a = arguments;
-  make_readable(a.keys, a.values);
-  const std::vector<void*> to = readable_list(a.to, a.count);
-  a.to = to.data();
-  reference::store_cached(a);
-}
-
-void load_cached(const CacheLoad& arguments) {
-  CacheLoad a = arguments;
-  make_readable(a.to);
-  const std::vector<const void*> from = readable_list(a.from, a.count);
-  a.from = from.data();
-  reference::load_cached(a);
-}
-
 constexpr Backend kReferenceBackend{
     .memory = []() -> DeviceMemory* { return &reference::memory(); },
     .pack_transposed = pack_transposed,
@@ -191,9 +158,9 @@ constexpr Backend kReferenceBackend{
     .attention_forward = kConverting<&Backend::attention_forward, reference::attention_forward>,
     .attention_backward = attention_backward,
     .attention_key_group = [] { return int64_t{1}; },  // a hidden key adds an exact zero
-    .attention_cached = attention_cached,
-    .store_cached = store_cached,
-    .load_cached = load_cached,
+    .attention_cached = kConverting<&Backend::attention_cached, reference::attention_cached>,
+    .store_cached = kConverting<&Backend::store_cached, reference::store_cached>,
+    .load_cached = kConverting<&Backend::load_cached, reference::load_cached>,
     .rotary = kConverting<&Backend::rotary, reference::rotary>,
     .embedding_forward = kConverting<&Backend::embedding_forward, reference::embedding_forward>,
     .embedding_backward = kConverting<&Backend::embedding_backward, reference::embedding_backward>,

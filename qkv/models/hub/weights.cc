@@ -53,10 +53,8 @@ void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, c
   } catch (const NumericError& error) {
     throw DataError(concat(file.path().string(), ": ", from.name, ": ", error.what()));
   }
-  const auto* const begin = static_cast<const std::byte*>(whole.address());
-  const auto* const found = static_cast<const std::byte*>(weight.values.address());
   // The values were copied; the file's pages are not needed again.
-  if (found < begin || found >= begin + whole.bytes()) release_mapped(begin, whole.bytes());
+  if (!weight.values.shares_memory(whole)) release_mapped(whole.as_bytes().data(), whole.bytes());
   parameter.set_value(weight);
   if (!options.trainable) parameter.variable.set_requires_grad(false);
 }

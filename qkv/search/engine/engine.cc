@@ -203,18 +203,15 @@ void Engine::advance(Tensor logits) {
   // Waking a thread pays off from about ten microseconds of work.
   parallel_for(rows, std::max<int64_t>(1, 32768 / vocabulary), [&](int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
-      const auto scores_of = [&](Tensor& of) {
-        return std::span(of.data() + r * vocabulary, static_cast<size_t>(vocabulary));
-      };
       const auto [sequence, row] = row_of[static_cast<size_t>(r)];
       if (sequence->hypotheses->forced() != nullptr) continue;
-      const std::span<float> log_probabilities = scores_of(scores.log_probabilities);
+      const Tensor log_probabilities = scores.log_probabilities.slice_rows(r, 1);
       const bool by_logits = needs_logits(sequence->request.options);
       try {
-        steps[static_cast<size_t>(r)].top = most_likely(log_probabilities, sequence->request.top);
-        steps[static_cast<size_t>(r)].candidates =
-            candidates_of(*sequence->hypotheses, row,
-                          {log_probabilities, by_logits ? scores_of(scores.logits) : log_probabilities});
+        steps[static_cast<size_t>(r)].top = most_likely(log_probabilities.values(), sequence->request.top);
+        steps[static_cast<size_t>(r)].candidates = candidates_of(
+            *sequence->hypotheses, row,
+            {log_probabilities, by_logits ? scores.logits.slice_rows(r, 1) : log_probabilities});
       } catch (...) {
         errors[static_cast<size_t>(r)] = std::current_exception();
       }

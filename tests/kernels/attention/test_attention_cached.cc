@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "qkv/base/parallel.h"
@@ -13,7 +13,7 @@
 namespace qkv::kernels {
 namespace {
 
-// Rows of a decoder, whose positions are in a pool in random order and partly shared.
+// Rows of a decoder, whose positions are in one table in random order and partly shared.
 struct Case {
   Case(int64_t rows, int64_t head_count, int64_t key_size, int64_t value_size,
        std::vector<int32_t> row_lengths, float spread = 1, int64_t sharing = 1)
@@ -28,37 +28,30 @@ struct Case {
     for (float& x : query) x = number();
     int64_t positions = 0;
     for (const int32_t length : lengths) positions += length;
-    pool.resize(static_cast<size_t>(positions),
-                std::vector<float>(static_cast<size_t>(key_heads * (d_k + d_v))));
-    for (auto& entry : pool) {
-      for (float& x : entry) x = number();
-    }
-    entries.resize(static_cast<size_t>(rows));
-    for (size_t r = 0; r < entries.size(); ++r) {
-      for (int32_t j = 0; j < lengths[r]; ++j) entries[r].push_back(pool[random.below(pool.size())].data());
+    cache = Tensor::empty({positions, key_heads * (d_k + d_v)});
+    for (float& x : cache.values()) x = number();
+    table.append(cache);
+    numbers.resize(static_cast<size_t>(rows));
+    for (size_t r = 0; r < numbers.size(); ++r) {
+      for (int32_t j = 0; j < lengths[r]; ++j)
+        numbers[r].push_back(static_cast<int32_t>(random.below(static_cast<uint64_t>(positions))));
     }
   }
 
   // weights: optional output, [heads, length] of each row.
   std::vector<float> run(size_t first, size_t count,
                          std::vector<std::vector<float>>* weights = nullptr) const {
-    std::vector<float*> places;
-    for (size_t r = 0; weights != nullptr && r < count; ++r) {
-      weights->emplace_back(static_cast<size_t>(heads * lengths[first + r]), -7.0f);
-      places.push_back(weights->back().data());
-    }
-    std::vector<float> output(count * static_cast<size_t>(heads * d_v), -7.0f);
-    std::vector<std::vector<const void*>> addresses;
-    std::vector<const void* const*> rows;
+    std::vector<int64_t> offsets;
+    int64_t total = 0;
+    std::vector<CacheRow> rows;
     for (size_t r = first; r < first + count; ++r) {
-      std::vector<const void*>& row = addresses.emplace_back(entries[r].begin(), entries[r].end());
-      if (dtype == DType::bf16) {
-        for (const void*& entry : row) entry = halves.at(static_cast<const float*>(entry)).data();
-      }
+      rows.push_back({(dtype == DType::bf16 ? half_table : table).blocks(), numbers[r]});
+      offsets.push_back(std::exchange(total, total + heads * lengths[r]));
     }
-    for (const auto& row : addresses) rows.push_back(row.data());
+    std::vector<float> all(static_cast<size_t>(total), -7.0f);
+    std::vector<float> output(count * static_cast<size_t>(heads * d_v), -7.0f);
     cpu::attention_cached(
-        {.rows = static_cast<int64_t>(count),
+        {.rows = rows,
          .heads = heads,
          .key_heads = key_heads,
          .d_k = d_k,
@@ -68,36 +61,39 @@ struct Case {
          .query = query.data() + first * static_cast<size_t>(heads * d_k),
          .query_stride = heads * d_k,
          .dtype = dtype,
-         .entries = rows.data(),
-         .lengths = lengths.data() + first,
          .alibi_slopes = slopes.empty() ? nullptr : slopes.data(),
          .relative = relative.empty() ? RelativeBias{} : RelativeBias{relative.data(), 91, 90},
          .output = output.data(),
          .output_stride = heads * d_v,
-         .weights = weights == nullptr ? nullptr : places.data()});
+         .weight_offsets = offsets.data(),
+         .weights = weights == nullptr ? nullptr : all.data()});
+    for (size_t r = 0; weights != nullptr && r < count; ++r)
+      weights->emplace_back(all.begin() + offsets[r], all.begin() + offsets[r] + heads * lengths[first + r]);
     return output;
   }
 
-  // Stores the entries as bf16, and rounds the f32 ones likewise.
+  // Stores the positions as bf16, and rounds the f32 ones likewise.
   void keep_as_bf16() {
-    for (auto& entry : pool) {
-      std::vector<BFloat16>& half = halves[entry.data()];
-      half.resize(entry.size());
-      cpu::round_to_bf16(entry.data(), half.data(), std::ssize(entry));
-      cpu::widen_rows({.data = half.data(), .dtype = DType::bf16, .rows = 1, .cols = std::ssize(entry)},
-                      entry.data());
-    }
+    Tensor half = Tensor::empty(cache.shape(), DType::bf16);
+    cpu::round_to_bf16(cache.data(), half.data<BFloat16>(), cache.numel());
+    half_table.append(half);
+    cpu::widen_rows({.data = half.data<BFloat16>(), .dtype = DType::bf16, .rows = 1, .cols = cache.numel()},
+                    cache.data());
+  }
+
+  const float* entry(size_t row, size_t position) const {
+    return cache.data() + numbers[row][position] * cache.cols();
   }
 
   // In double precision.
   double expected(size_t row, int64_t head, int64_t column) const {
     std::vector<double> scores;
-    for (const float* entry : entries[row]) {
+    for (size_t j = 0; j < numbers[row].size(); ++j) {
       double score = 0;
       for (int64_t i = 0; i < d_k; ++i) {
         score += static_cast<double>(
                      query[row * static_cast<size_t>(heads * d_k) + static_cast<size_t>(head * d_k + i)]) *
-                 static_cast<double>(entry[head * key_heads / heads * d_k + i]);
+                 static_cast<double>(entry(row, j)[head * key_heads / heads * d_k + i]);
       }
       score *= static_cast<double>(scale);
       scores.push_back(softcap == 0 ? score : softcap * std::tanh(score / static_cast<double>(softcap)));
@@ -113,8 +109,8 @@ struct Case {
     for (size_t j = 0; j < scores.size(); ++j) {
       const double weight = std::exp(scores[j] - largest);
       sum += weight;
-      mixed += weight * static_cast<double>(
-                            entries[row][j][key_heads * d_k + head * key_heads / heads * d_v + column]);
+      mixed += weight *
+               static_cast<double>(entry(row, j)[key_heads * d_k + head * key_heads / heads * d_v + column]);
     }
     return mixed / sum;
   }
@@ -124,10 +120,10 @@ struct Case {
   std::vector<int32_t> lengths;
   std::vector<float> query;
   std::vector<float> slopes, relative;  // relative: [heads, 91], of up to 90 positions before
-  std::vector<std::vector<float>> pool;
-  std::vector<std::vector<const float*>> entries;
-  DType dtype = DType::f32;                              // of the tested entries
-  std::map<const float*, std::vector<BFloat16>> halves;  // of each entry
+  Tensor cache;                         // [positions, key_heads * (d_k + d_v)]
+  std::vector<std::vector<int32_t>> numbers;
+  DType dtype = DType::f32;  // of the tested positions
+  CacheBlockTable table, half_table;
 };
 
 void expect_right(const Case& one, double tolerance) {
@@ -178,25 +174,20 @@ TEST(CachedAttention, StoresAndLoadsEntries) {
     for (auto* numbers : {&keys, &values}) {
       for (float& x : *numbers) x = random.uniform() - 0.5f;
     }
-    std::vector<std::vector<float>> entries(kCount, std::vector<float>(kKeys + kValues));
-    std::vector<void*> to;
-    for (auto& entry : entries) to.push_back(entry.data());
-    cpu::store_cached({.count = kCount,
-                       .key_width = kKeys,
+    CacheBlockTable table;
+    table.append(Tensor::empty({16, kKeys + kValues}, dtype));
+    table.append(Tensor::empty({3, kKeys + kValues}, dtype));
+    const std::vector<int32_t> first{3, 17, 0}, second{18, 16, 15, 1};  // 7 positions
+    const std::vector<CacheRow> rows{{table.blocks(), first}, {table.blocks(), second}};
+    cpu::store_cached({.key_width = kKeys,
                        .value_width = kValues,
                        .keys = keys.data(),
                        .values = values.data(),
                        .key_stride = 11,
                        .value_stride = 13,
                        .dtype = dtype,
-                       .to = to.data()});
-    const std::vector<const void*> from(to.begin(), to.end());
-    cpu::load_cached({.count = kCount,
-                      .key_width = kKeys,
-                      .value_width = kValues,
-                      .dtype = dtype,
-                      .from = from.data(),
-                      .to = loaded.data()});
+                       .to = rows});
+    cpu::load_cached({.width = kKeys + kValues, .dtype = dtype, .from = rows, .to = loaded.data()});
     for (int64_t i = 0; i < kCount; ++i) {
       for (int64_t c = 0; c < kKeys + kValues; ++c) {
         const float expected = c < kKeys ? keys[static_cast<size_t>(i * 11 + c)]
@@ -244,7 +235,7 @@ TEST(CachedAttention, ReturnsTheWeights) {
       std::vector<double> mixed(5);
       for (size_t j = 0; j < count; ++j) {
         sum += static_cast<double>(own[j]);
-        const float* values = one.entries[row][j] + 2 * 16 + head / 2 * 5;
+        const float* values = one.entry(row, j) + 2 * 16 + head / 2 * 5;
         for (size_t i = 0; i < 5; ++i)
           mixed[i] += static_cast<double>(own[j]) * static_cast<double>(values[i]);
       }

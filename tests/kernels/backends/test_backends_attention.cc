@@ -119,27 +119,28 @@ TEST(Backends, CachedAttention) {
             sizes(concat("attention_cached ", name_of(dtype)), n), 3e-6,
             [&, dtype = dtype, distances = distances](Call& call) {
               // Rows of n, 1 and 5 positions; the last two share theirs.
-              const std::vector<int32_t> lengths{static_cast<int32_t>(n), 1, 5};
+              const std::vector<int64_t> lengths{n, 1, 5}, weight_offsets{0, kHeads * n, kHeads * (n + 1)};
               const int64_t width = kKeyHeads * (2 * d + 1), longest = std::max<int64_t>(n, 5);
-              std::vector<std::vector<const void*>> positions(3);
+              constexpr int64_t kBlock = CacheBlockTable::kPositions;
+              std::vector<int32_t> numbers(static_cast<size_t>(longest));
+              for (size_t i = 0; i < numbers.size(); ++i)
+                numbers[i] = static_cast<int32_t>(i * 7 % numbers.size());  // in another order
+              std::vector<std::vector<DeviceAddress<void>>> blocks(3);
+              std::vector<CacheRow> rows;
               for (size_t row = 0; row < 3; ++row) {
-                const float* const block = call.input(longest * width, row == 0 ? 1 : 2);
-                const void* entry = block;
+                auto* cache = const_cast<float*>(call.input(longest * width, row == 0 ? 1 : 2));
                 if (dtype == DType::bf16) {
-                  auto* const rounded = reinterpret_cast<BFloat16*>(call.output(longest * width));
-                  call.kernels.round_to_bf16(block, rounded, longest * width);
-                  entry = rounded;
+                  float* const rounded = call.output(longest * width);
+                  call.kernels.round_to_bf16(cache, reinterpret_cast<BFloat16*>(rounded), longest * width);
+                  cache = rounded;
                 }
-                for (int64_t j = 0; j < lengths[row]; ++j) {
-                  positions[row].push_back(entry);
-                  entry = static_cast<const std::byte*>(entry) + static_cast<size_t>(width) * size_of(dtype);
+                for (int64_t j = 0; j < longest; j += kBlock) {
+                  blocks[row].emplace_back(reinterpret_cast<std::byte*>(cache) +
+                                           static_cast<size_t>(j * width) * size_of(dtype));
                 }
+                rows.push_back({blocks[row], std::span(numbers).first(static_cast<size_t>(lengths[row]))});
               }
-              const std::vector<const void* const*> entries{positions[0].data(), positions[1].data(),
-                                                            positions[2].data()};
-              std::vector<float*> weights;
-              for (const int32_t length : lengths) weights.push_back(call.output(kHeads * length));
-              CachedAttention a{.rows = 3,
+              CachedAttention a{.rows = rows,
                                 .heads = kHeads,
                                 .key_heads = kKeyHeads,
                                 .d_k = d,
@@ -148,11 +149,10 @@ TEST(Backends, CachedAttention) {
                                 .query = call.input(3 * kHeads * d, 3, 2),
                                 .query_stride = kHeads * d,
                                 .dtype = dtype,
-                                .entries = entries.data(),
-                                .lengths = lengths.data(),
                                 .output = call.output(3 * kHeads * (d + 1)),
                                 .output_stride = kHeads * (d + 1),
-                                .weights = weights.data()};
+                                .weight_offsets = weight_offsets.data(),
+                                .weights = call.output(kHeads * (n + 6))};
               if (distances) {
                 a.softcap = 0.8f;
                 a.sinks = call.input(kHeads, 6);

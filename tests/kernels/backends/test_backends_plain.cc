@@ -136,26 +136,19 @@ TEST(Backends, EntriesOfACache) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       expect_agreement(sizes(name_of(dtype), n), 0, [&](Call& call) {
         const int64_t width = 2 * n + 1;
-        auto* const memory = reinterpret_cast<std::byte*>(call.output(3 * width));
-        std::vector<void*> to;
-        for (const int64_t entry : {2, 0, 1})
-          to.push_back(memory + static_cast<size_t>(entry * width) * size_of(dtype));
-        call.kernels.store_cached({.count = 3,
-                                   .key_width = n,
+        const DeviceAddress<void> block(call.output(3 * width));
+        const std::vector<int32_t> numbers{2, 0, 1};
+        const CacheRow row{{&block, 1}, numbers};
+        call.kernels.store_cached({.key_width = n,
                                    .value_width = n + 1,
                                    .keys = call.input(3 * (n + 2), 1),
                                    .values = call.input(3 * (n + 4), 2),
                                    .key_stride = n + 2,
                                    .value_stride = n + 4,
                                    .dtype = dtype,
-                                   .to = to.data()});
-        const std::vector<const void*> from(to.begin(), to.end());
-        call.kernels.load_cached({.count = 3,
-                                  .key_width = n,
-                                  .value_width = n + 1,
-                                  .dtype = dtype,
-                                  .from = from.data(),
-                                  .to = call.output(3 * width)});
+                                   .to = {&row, 1}});
+        call.kernels.load_cached(
+            {.width = width, .dtype = dtype, .from = {&row, 1}, .to = call.output(3 * width)});
       });
     }
   });

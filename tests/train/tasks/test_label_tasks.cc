@@ -207,7 +207,8 @@ TEST(ClassifyTask, FrozenLayersStayAndHaveNoGradient) {
     const Tensor before = parameter.variable.value(), after = end.file.tensor("weights/" + name);
     // (The bias of keys has no effect, and a gradient of rounding errors.)
     if (frozen || !name.ends_with("k_proj.bias")) {
-      EXPECT_EQ(std::memcmp(before.address(), after.address(), before.bytes()) == 0, frozen) << name;
+      EXPECT_EQ(std::memcmp(before.as_bytes().data(), after.as_bytes().data(), before.bytes()) == 0, frozen)
+          << name;
     }
     for (const optim::ParameterGroup& group : groups) {
       if (!group.contains({name, parameter})) continue;

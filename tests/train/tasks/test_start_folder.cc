@@ -32,7 +32,7 @@ std::map<std::string, Tensor> values_of(const models::TextEncoder& model) {
 
 bool same_bytes(const Tensor& x, const Tensor& y) {
   return x.shape() == y.shape() && x.dtype() == y.dtype() &&
-         std::memcmp(x.address(), y.address(), x.bytes()) == 0;
+         std::memcmp(x.as_bytes().data(), y.as_bytes().data(), x.bytes()) == 0;
 }
 
 // Names of the parameters of a model of `config` that are those of the folder, after initialise_from().

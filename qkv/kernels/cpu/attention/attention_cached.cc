@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/backend/cache_entry.h"
 #include "qkv/kernels/cpu/attention/attention_tasks.h"
 #include "qkv/kernels/cpu/kernels.h"
 
@@ -108,15 +111,16 @@ void cap_scores(Floats d, float cap, int64_t count, float* HWY_RESTRICT scores) 
   });
 }
 
-// The entries of one row, for one key head.
+// The positions of one row, for one key head.
 struct HeadEntries {
   const float* const* entries;
   int64_t key, value;  // offsets of the head's keys and values within an entry
 };
 
 // bf16 entries, widened: keys and values of the head, position by position.
-HeadEntries widened(const CachedAttention& a, int64_t row, int64_t key_head, AttentionScratch& scratch) {
-  const int64_t count = a.lengths[row], width = a.d_k + a.d_v;
+HeadEntries widened(const CachedAttention& a, const void* const* entries, int64_t count, int64_t key_head,
+                    AttentionScratch& scratch) {
+  const int64_t width = a.d_k + a.d_v;
   float* to = scratch.take(count * width);
   auto* pointers = reinterpret_cast<const float**>(scratch.take(2 * count));
   const auto widen = [](const BFloat16* HWY_RESTRICT from, int64_t n, float* HWY_RESTRICT wide) HWY_ATTR {
@@ -126,7 +130,7 @@ HeadEntries widened(const CachedAttention& a, int64_t row, int64_t key_head, Att
     }
   };
   for (int64_t j = 0; j < count; ++j, to += width) {
-    const auto* entry = static_cast<const BFloat16*>(a.entries[row][j]);
+    const auto* entry = static_cast<const BFloat16*>(entries[j]);
     widen(entry + key_head * a.d_k, a.d_k, to);
     widen(entry + a.key_heads * a.d_k + key_head * a.d_v, a.d_v, to + a.d_k);
     pointers[j] = to;
@@ -134,9 +138,10 @@ HeadEntries widened(const CachedAttention& a, int64_t row, int64_t key_head, Att
   return {pointers, 0, a.d_k};
 }
 
-void attend(const CachedAttention& a, int64_t row, int64_t head, const HeadEntries& own, float* scores) {
+void attend(const CachedAttention& a, int64_t row, int64_t count, int64_t head, const HeadEntries& own,
+            float* scores) {
   const Floats d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = a.lengths[row];
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   float* to = a.output + row * a.output_stride + head * a.d_v;
   const float* const* entries = own.entries;
   dot_products(
@@ -146,7 +151,7 @@ void attend(const CachedAttention& a, int64_t row, int64_t head, const HeadEntri
   add_distances(d, a, head, count, scores);
   const float factor = 1 / exponentiate(d, scores, count, a.sinks == nullptr ? nullptr : a.sinks + head);
   if (a.weights != nullptr) {
-    std::transform(scores, scores + count, a.weights[row] + head * count,
+    std::transform(scores, scores + count, a.weights + a.weight_offsets[row] + head * count,
                    [factor](float score) { return factor * score; });
   }
   // Four vectors of values at a time stay in registers.
@@ -162,9 +167,10 @@ void attend(const CachedAttention& a, int64_t row, int64_t head, const HeadEntri
   }
 }
 
-// Heads [first, first + heads), which have one key head.
-void attend_heads(const CachedAttention& a, int64_t row, int64_t first, int64_t heads) {
-  const int64_t count = a.lengths[row];
+// Heads [first, first + heads), which have one key head; entries: of the row's positions.
+void attend_heads(const CachedAttention& a, const void* const* entries, int64_t row, int64_t first,
+                  int64_t heads) {
+  const int64_t count = std::ssize(a.rows[static_cast<size_t>(row)].numbers);
   if (count == 0) {
     std::fill_n(a.output + row * a.output_stride + first * a.d_v, heads * a.d_v, 0.0f);
     return;
@@ -175,10 +181,10 @@ void attend_heads(const CachedAttention& a, int64_t row, int64_t first, int64_t 
   scratch.start(count + 4 + (wide ? 0 : count * (a.d_k + a.d_v + 2)));
   float* scores = scratch.take(count + 4);
   const int64_t key_head = first / (a.heads / a.key_heads);
-  const HeadEntries own = wide ? HeadEntries{reinterpret_cast<const float* const*>(a.entries[row]),
-                                             key_head * a.d_k, a.key_heads * a.d_k + key_head * a.d_v}
-                               : widened(a, row, key_head, scratch);
-  for (int64_t head = first; head < first + heads; ++head) attend(a, row, head, own, scores);
+  const HeadEntries own = wide ? HeadEntries{reinterpret_cast<const float* const*>(entries), key_head * a.d_k,
+                                             a.key_heads * a.d_k + key_head * a.d_v}
+                               : widened(a, entries, count, key_head, scratch);
+  for (int64_t head = first; head < first + heads; ++head) attend(a, row, count, head, own, scores);
 }
 
 }  // namespace
@@ -191,27 +197,37 @@ namespace qkv::kernels::cpu {
 HWY_EXPORT(attend_heads);
 
 void attention_cached(const CachedAttention& attention) {
+  const int64_t rows = std::ssize(attention.rows);
+  std::vector<int64_t> first_entry(attention.rows.size());
   int64_t positions = 0;
-  for (int64_t row = 0; row < attention.rows; ++row) positions += attention.lengths[row];
+  for (int64_t row = 0; row < rows; ++row) {
+    first_entry[static_cast<size_t>(row)] = positions;
+    positions += std::ssize(attention.rows[static_cast<size_t>(row)].numbers);
+  }
+  // The numbers of all rows as addresses, once for all heads.
+  const auto entries = std::make_unique_for_overwrite<const void*[]>(static_cast<size_t>(positions));
+  for (auto to = entries.get(); const CacheRow& row : attention.rows) {
+    for (size_t i = 0; i < row.numbers.size(); ++i) *to++ = cache_entry(row, i, attention.entry_bytes());
+  }
   const int64_t width = attention.d_k + attention.d_v;
   // Each task has a row and, where bf16 entries must be widened, all heads of a key head, or a part of them
   // if there are more threads than key heads.
-  const int64_t group = attention.heads / attention.key_heads, pairs = attention.rows * attention.key_heads;
+  const int64_t group = attention.heads / attention.key_heads, pairs = rows * attention.key_heads;
   const int64_t parts = attention.dtype == DType::f32 || pairs == 0
                             ? group
                             : std::clamp<int64_t>((threads() + pairs - 1) / pairs, 1, group);
   const int64_t heads = (group + parts - 1) / parts;
   // Waking a thread pays off from about ten microseconds of work.
-  const int64_t of_one =
-      std::max<int64_t>(1, positions / std::max<int64_t>(1, attention.rows) * width * heads);
+  const int64_t of_one = std::max<int64_t>(1, positions / std::max<int64_t>(1, rows) * width * heads);
   const int64_t grain = std::max<int64_t>(1, 65536 / of_one);
   parallel_for(pairs * parts, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i % parts * heads, count = std::min(heads, group - first);
       if (count <= 0) continue;
-      const int64_t pair = i / parts, key_head = pair % attention.key_heads;
+      const int64_t pair = i / parts, key_head = pair % attention.key_heads, row = pair / attention.key_heads;
       HWY_DYNAMIC_DISPATCH(attend_heads)
-      (attention, pair / attention.key_heads, key_head * group + first, count);
+      (attention, entries.get() + first_entry[static_cast<size_t>(row)], row, key_head * group + first,
+       count);
     }
   });
 }
