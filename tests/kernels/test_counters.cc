@@ -172,13 +172,15 @@ TEST_P(Counters, CountCacheBytesByDType) {
     const std::vector<int32_t> numbers{0, 1, 2, 3, 4, 5, 6};
     std::vector<CacheRow> rows;
     for (const size_t length : {5, 0, 7}) rows.push_back({table.blocks(), std::span(numbers).first(length)});
-    CachedAttentionTensors step{.query = full({3, kHeads * kKey}),
-                                .rows = rows,
-                                .d_k = kKey,
-                                .d_v = kValue,
-                                .rule = {.heads = kHeads, .key_heads = kKeyHeads},
-                                .dtype = dtype,
-                                .output = full({3, kHeads * kValue})};
+    CachedAttentionTensors step;
+    step.query = full({3, kHeads * kKey});
+    step.rows = rows;
+    step.d_k = kKey;
+    step.d_v = kValue;
+    step.rule.heads = kHeads;
+    step.rule.key_heads = kKeyHeads;
+    step.dtype = dtype;
+    step.output = full({3, kHeads * kValue});
     EXPECT_EQ(counted([&] { attention_cached(step); }),
               (Work{12 * 3 * 12, 4 * 3 * 3 * 12 + size_of(dtype) * 12 * 12}))
         << name_of(dtype);
