@@ -164,9 +164,9 @@ TEST_P(DamagedFolders, GiveResultsOrNameTheFile) {
       changes.push_back({name, path.to_string() + " is missing", bad.dump()});
     }
   }
-  // All of them with QKV_MUTATIONS=1000000, which takes minutes.
+  // Six of each folder; scripts/nightly tries more (QKV_MUTATIONS).
   const char* const wanted = std::getenv("QKV_MUTATIONS");
-  const size_t step = 1 + changes.size() / (wanted ? std::stoul(wanted) : 60);
+  const size_t step = 1 + changes.size() / (wanted ? std::stoul(wanted) : 6);
   for (size_t i = std::hash<std::string>()(GetParam()) % step; i < changes.size(); i += step) {
     const auto& [file, what, content] = changes[i];
     write_file_atomically(folder / file, content);
