@@ -224,13 +224,13 @@ TEST(Pretrained, ReadsTiedTensorsUnderTheOtherName) {
     if (!expected->config().tied)
       copy.replace("config.json", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
     const auto tied = load_language_model(copy.folder.path());
-    const Tensor before = tied->logits()((*tied)(copy.one.texts, context)).value();
+    const Tensor before = linear((*tied)(copy.one.texts, context), tied->output_projection()).value();
     copy.rewrite([](auto& tensors) {
       std::erase_if(tensors, [](const auto& one) { return one.name == "lm_head.weight"; });
     });
     rename(copy, table, "lm_head.weight");
     const auto found = load_language_model(copy.folder.path());
-    const Tensor after = found->logits()((*found)(copy.one.texts, context)).value();
+    const Tensor after = linear((*found)(copy.one.texts, context), found->output_projection()).value();
     if (expected->config().tied) {
       EXPECT_TRUE(std::ranges::equal(before.values(), after.values())) << name;
     }
@@ -361,8 +361,7 @@ TEST(Pretrained, ReadsAlternativeNames) {
   const Copy old("llama");
   old.replace("config.json", "\"rope_parameters\"",
               "\"rope_scaling\": null, \"rope_theta\": 12345.0, \"rope_parameters\"");
-  EXPECT_EQ(load_language_model(old.folder.path())->config().decoder.first().attention.positions.rotary_base,
-            10000.0);
+  EXPECT_EQ(load_language_model(old.folder.path())->config().decoder.layer.positions.rotary_base, 10000.0);
 }
 
 TEST(Pretrained, GenerationConfigSetsTheEndTokens) {
@@ -397,7 +396,7 @@ TEST(Pretrained, RejectsModelsThatTheFamilyCannotExpress) {
   const auto refusal = [&](const char* family) {
     return message_of<UsageError>([&] { save_language_model(folder.path(), *llama, family); });
   };
-  expect_parts(refusal("gpt2"), {"gpt2", "learned positions"});
+  expect_parts(refusal("gpt2"), {"gpt2: embedding.positions.kind: expected learned", "found none"});
   expect_parts(refusal("opt"), {"gpt2, llama", "\"opt\""});
   EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
 }
@@ -407,22 +406,23 @@ TEST(Pretrained, RejectsSettingsWithoutAField) {
   const Scratch folder;
   const auto language = [&](const char* family, const char* case_name, const auto& change) {
     LanguageModelConfig config = load_language_model(FamilyCase(case_name).folder)->config();
-    config.decoder.each(change);
+    change(config.decoder.layer);
     const LanguageModel model(config);
     nn::initialise(model, 1);
     return message_of<UsageError>([&] { save_language_model(folder.path(), model, family); });
   };
-  const auto window = [](nn::LayerOptions& layer) { layer.attention.window = 3; };
-  const auto softcap = [](nn::LayerOptions& layer) { layer.attention.softcap = 30; };
-  const auto scale = [](nn::LayerOptions& layer) { layer.attention.scale = 0.5f; };
-  const auto biases = [](nn::LayerOptions& layer) { layer.attention.bias = {}; };
+  const auto window = [](nn::LayerOptions& layer) { layer.window = 3; };
+  const auto softcap = [](nn::LayerOptions& layer) { layer.attention_softcap = 30; };
+  const auto scale = [](nn::LayerOptions& layer) { layer.attention_scale = 0.5f; };
+  const auto biases = [](nn::LayerOptions& layer) { layer.attention_bias = true; };
   for (const auto& [family, name] : {std::pair("gpt2", "gpt2"), std::pair("llama", "llama")}) {
-    expect_parts(language(family, name, window), {family});
-    expect_parts(language(family, name, softcap), {family, "found another model"});
-    expect_parts(language(family, name, scale), {family, "found another model"});
+    expect_parts(language(family, name, window), {family, "layer.window: expected 0", "found 3"});
+    expect_parts(language(family, name, softcap), {family, "attention_softcap: expected 0", "found 30"});
+    expect_parts(language(family, name, scale),
+                 {family, "attention_scale: expected 1/sqrt(d_k)", "found 0.5"});
   }
-  expect_parts(language("mistral", "llama", softcap), {"mistral", "found another model"});
-  expect_parts(language("mistral", "llama", biases), {"mistral", "biases"});
+  expect_parts(language("mistral", "llama", softcap), {"mistral", "attention_softcap"});
+  expect_parts(language("mistral", "llama", biases), {"mistral", "attention_bias: expected false"});
   const auto encoder = [&](const char* family, const char* case_name, const auto& change) {
     TextEncoderConfig config = load_text_encoder(FamilyCase(case_name).folder)->config();
     change(config);
@@ -430,16 +430,14 @@ TEST(Pretrained, RejectsSettingsWithoutAField) {
     nn::initialise(model, 1);
     return message_of<UsageError>([&] { save_text_encoder(folder.path(), model, family); });
   };
-  expect_parts(encoder("bert", "bert_base",
-                       [](auto& config) {
-                         config.encoder.each([](nn::LayerOptions& layer) { layer.attention.scale = 0.5f; });
-                       }),
-               {"bert", "found another model"});
+  expect_parts(
+      encoder("bert", "bert_base", [](auto& config) { config.encoder.layer.attention_scale = 0.5f; }),
+      {"bert", "attention_scale", "found 0.5"});
   expect_parts(encoder("bert", "bert_base", [](auto& config) { config.embedding.positions.first_row = 2; }),
-               {"bert", "positions from row 0"});
+               {"bert", "positions.first_row: expected 0", "found 2"});
   expect_parts(
       encoder("roberta", "roberta_masked", [](auto& config) { config.embedding.positions.pad_id = -1; }),
-      {"roberta", "pad_id"});
+      {"roberta", "pad_token_id", "found -1"});
   EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
 }
 
@@ -452,9 +450,8 @@ TEST(Pretrained, MistralsWindowMayBeNullOrMissing) {
     const Scratch saved;
     save_language_model(saved.path(), *model, "mistral");
     const auto again = load_language_model(saved.path());
-    EXPECT_EQ(again->config().decoder.first().attention.window,
-              model->config().decoder.first().attention.window);
-    return model->config().decoder.first().attention.window;
+    EXPECT_EQ(again->config().decoder.layer.window, model->config().decoder.layer.window);
+    return model->config().decoder.layer.window;
   };
   EXPECT_EQ(window(""), 4096);
   EXPECT_EQ(window("\"sliding_window\": null"), 0);
