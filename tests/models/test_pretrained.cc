@@ -93,6 +93,20 @@ TEST(Pretrained, DetectsTheKindOfAFolder) {
                {"llama", "distilbert", "marian", "wav2vec2"});
 }
 
+// What a table would have to list, and what the folder would need.
+TEST(Pretrained, NamesTheNearestFamilyOfAnUnknownOne) {
+  const Copy llama("llama");
+  llama.replace("config.json", "\"model_type\": \"llama\"", "\"model_type\": \"gemma\"");
+  llama.add_field(R"("hidden_activation": "gelu", "torch_dtype": "float32", "query_pre_attn_scalar": 8)");
+  const std::string nearest =
+      "of which llama is the nearest, but lacks the fields hidden_activation, query_pre_attn_scalar, found";
+  expect_parts(llama.language_error(), {"expected a language model (gpt2, llama", nearest, "\"gemma\""});
+  llama.replace("config.json", "\"intermediate_size\"", "\"ffn_size\"");
+  expect_parts(
+      message_of<DataError>([&] { folder_kind(llama.folder.path()); }),
+      {"one of gpt2, llama", "query_pre_attn_scalar, ffn_size, but needs the fields intermediate_size"});
+}
+
 TEST(Pretrained, RejectsClassesWithAnotherComputation) {
   const Copy classifier("gpt2");
   classifier.replace("config.json", "GPT2LMHeadModel", "GPT2ForSequenceClassification");
@@ -397,7 +411,7 @@ TEST(Pretrained, RejectsModelsThatTheFamilyCannotExpress) {
     return message_of<UsageError>([&] { save_language_model(folder.path(), *llama, family); });
   };
   expect_parts(refusal("gpt2"), {"gpt2: embedding.positions.kind: expected learned", "found none"});
-  expect_parts(refusal("opt"), {"gpt2, llama", "\"opt\""});
+  expect_parts(refusal("phi"), {"gpt2, llama", "\"phi\""});
   EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
 }
 

@@ -38,6 +38,10 @@ class Fields {
 
   // Reads: throws the errors of ConfigReader.
   explicit Fields(const ConfigReader& reader) : reader_(&reader) {}
+  // Reads no value, but notes that the table has the field, and in `missing` which required ones the file
+  // lacks.
+  Fields(const ConfigReader& reader, std::vector<std::string>& missing)
+      : reader_(&reader), missing_(&missing) {}
   // Writes.
   explicit Fields(ConfigWriter& writer) : writer_(&writer) {}
 
@@ -84,8 +88,10 @@ class Fields {
 
  private:
   const char* spelled(const Key& key) const;
+  bool notes(const Key& key, bool required) const;
 
   const ConfigReader* reader_ = nullptr;
+  std::vector<std::string>* missing_ = nullptr;
   ConfigWriter* writer_ = nullptr;
 };
 
@@ -107,6 +113,7 @@ void Fields::operator()(const Key& key, Enum& value, Words<Enum> words, Enum oth
 template <class Value>
 void Fields::expect(std::string_view keys, Value value) const {
   if (!reads()) return;
+  if (missing_ != nullptr) return irrelevant(keys);
   for (const std::string& key : words_of(keys)) {
     if constexpr (std::same_as<Value, bool>) {
       reader_->require_boolean(key, value);

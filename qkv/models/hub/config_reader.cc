@@ -35,6 +35,9 @@ constexpr std::string_view kIrrelevant =
     "top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p "
     "unk_token_id unsloth_fixed unsloth_version use_bfloat16 use_cache xla_device";
 
+// Fields of every model that are false unless its family reads them.
+constexpr std::string_view kRoles = "add_cross_attention is_decoder is_encoder_decoder tie_encoder_decoder";
+
 // The items of a list, or the value itself if it is not a list.
 std::vector<JsonValue> items_of(const JsonValue& value) {
   return value.is_array() ? value.items() : std::vector{value};
@@ -171,21 +174,36 @@ void ConfigReader::ignore(std::string_view keys) const {
   for (std::string& key : words_of(keys)) object_->read.insert(std::move(key));
 }
 
-void ConfigReader::reject_unknown_fields() const {
+ConfigReader ConfigReader::afresh() const { return ConfigReader(object_->value); }
+
+std::vector<std::string> ConfigReader::unread() const {
+  std::vector<std::string> keys;
   object_->value.members([&](std::string_view key, const JsonValue& value) {
-    if (value.is_null() || object_->read.contains(key)) return;
-    throw DataError(concat(value.path(), ": unknown field; remove it if it does not affect results"));
+    if (!value.is_null() && !object_->read.contains(key)) keys.emplace_back(key);
   });
+  return keys;
+}
+
+void ConfigReader::reject_unknown_fields() const {
+  const std::vector<std::string> keys = unread();
+  if (keys.empty()) return;
+  throw DataError(concat(object_->value.path_of(keys.front()),
+                         ": unknown field; remove it if it does not affect results"));
 }
 
 void ConfigReader::reject_unknown_model_fields() const {
   if (!entries("pruned_heads").empty()) reject("pruned_heads", "none");
-  for (const char* const key :
-       {"add_cross_attention", "is_decoder", "is_encoder_decoder", "tie_encoder_decoder"}) {
+  for (const std::string& key : words_of(kRoles)) {
     if (!object_->read.contains(key)) require_boolean(key, false);
   }
-  ignore(kIrrelevant);
+  ignore_common();
   reject_unknown_fields();
+}
+
+void ConfigReader::ignore_common() const {
+  ignore(kIrrelevant);
+  ignore(kRoles);
+  ignore("pruned_heads");
 }
 
 }  // namespace qkv::models

@@ -56,11 +56,16 @@ class ConfigReader {
   [[noreturn]] void reject(std::string_view key, const std::string& expected) const;
   // Marks fields, separated by spaces, as read.
   void ignore(std::string_view keys) const;
+  // The same fields, none of them read.
+  ConfigReader afresh() const;
+  // The fields that were not read, null ones aside.
+  std::vector<std::string> unread() const;
   // Rejects the first field that was not read.
   void reject_unknown_fields() const;
   // Likewise for a model's config.json; also allows fields common to all models that do not affect results
-  // ("transformers_version").
+  // ("transformers_version"), which ignore_common() marks as read.
   void reject_unknown_model_fields() const;
+  void ignore_common() const;
 
  private:
   struct Object;

@@ -1,5 +1,7 @@
 #include "qkv/models/hub/family.h"
 
+#include <limits>
+
 #include "qkv/base/error.h"
 #include "qkv/models/hub/label_fields.h"
 #include "qkv/models/hub/settings.h"
@@ -73,10 +75,16 @@ void visit_labels(const Fields& fields, const ModelClass& of, Config& config) {
   }
 }
 
-std::string names_of(const std::vector<ModelClass>& classes) {
+std::string joined(const std::vector<std::string>& names, const char* between) {
   std::string list;
-  for (const ModelClass& one : classes) list += concat(list.empty() ? "" : " or ", one.name);
+  for (const std::string& name : names) list += concat(list.empty() ? "" : between, name);
   return list;
+}
+
+std::string names_of(const std::vector<ModelClass>& classes) {
+  std::vector<std::string> names;
+  for (const ModelClass& one : classes) names.emplace_back(one.name);
+  return joined(names, " or ");
 }
 
 const ModelClass& read_class(const ConfigReader& reader, const std::vector<ModelClass>& known) {
@@ -140,6 +148,33 @@ bool FamilyOf<Config>::fits(const Config& config) const {
   } catch (const UsageError&) {
     return false;
   }
+}
+
+std::string nearest_family(const ConfigReader& folder, std::string_view model_type) {
+  size_t least = std::numeric_limits<size_t>::max();
+  bool known = false;
+  std::string nearest;
+  const auto look = [&](auto families) {
+    for (const auto& family : families) {
+      known = known || family.model_type == model_type;
+      const ConfigReader reader = folder.afresh();
+      std::vector<std::string> missing;
+      auto model = family.base;
+      family.table(Fields(reader, missing), model);
+      reader.ignore_common();
+      const std::vector<std::string> unknown = reader.unread();
+      if (unknown.size() + missing.size() >= least) continue;
+      least = unknown.size() + missing.size();
+      nearest = concat(", of which ", family.model_type, " is the nearest");
+      if (!unknown.empty()) nearest += concat(", but lacks the fields ", joined(unknown, ", "));
+      if (!missing.empty()) nearest += concat(", but needs the fields ", joined(missing, ", "));
+    }
+  };
+  look(language_families());
+  look(encoder_families());
+  look(image_families());
+  look(translation_families());
+  return known ? "" : nearest;
 }
 
 template struct FamilyOf<LanguageModelConfig>;

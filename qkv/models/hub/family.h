@@ -79,6 +79,10 @@ std::span<const LanguageFamily> language_families();
 std::span<const EncoderFamily> encoder_families();
 std::span<const ImageFamily> image_families();
 
+// For the message about a folder of an unknown model_type: the family with the nearest fields, the fields of
+// config.json that it lacks, and those that config.json lacks. Empty for a known model_type.
+std::string nearest_family(const ConfigReader& folder, std::string_view model_type);
+
 // The family of a model_type; null if unknown.
 template <class Family>
 const Family* find_family(std::span<const Family> families, std::string_view model_type) {
