@@ -153,12 +153,6 @@ constexpr std::array<Preset, 4> kPresets{{{"tiny", 2, 128, 512, 4, 0.1f},
 
 }  // namespace
 
-std::string name_of(Activation value) { return to_text(value); }
-std::string name_of(nn::NormPlacement value) { return to_text(value); }
-std::string name_of(nn::NormKind value) { return to_text(value); }
-std::string name_of(nn::PositionKind value) { return to_text(value); }
-std::string name_of(Tying value) { return to_text(value); }
-
 void TransformerConfig::validate() const {
   require_at_least("source_vocabulary", 1, source_vocabulary);
   require_at_least("target_vocabulary", 1, target_vocabulary);

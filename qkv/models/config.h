@@ -62,13 +62,6 @@ struct TransformerConfig {
   std::optional<int64_t> max_tokens() const;
 };
 
-// The names of these values in files and options: "gelu_tanh", "pre", "rms", "learned", "three_way".
-std::string name_of(Activation value);
-std::string name_of(nn::NormPlacement value);
-std::string name_of(nn::NormKind value);
-std::string name_of(nn::PositionKind value);
-std::string name_of(Tying value);
-
 // "tiny", "small", "base" or "big"; base and big are those of Vaswani et al. 2017, table 3. Throws UsageError
 // listing the known names.
 TransformerConfig preset(std::string_view name);

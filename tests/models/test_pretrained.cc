@@ -238,13 +238,13 @@ TEST(Pretrained, ReadsTiedTensorsUnderTheOtherName) {
     if (!expected->config().tied)
       copy.replace("config.json", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
     const auto tied = load_language_model(copy.folder.path());
-    const Tensor before = linear((*tied)(copy.one.texts, context), tied->output_projection()).value();
+    const Tensor before = tied->logits()((*tied)(copy.one.texts, context)).value();
     copy.rewrite([](auto& tensors) {
       std::erase_if(tensors, [](const auto& one) { return one.name == "lm_head.weight"; });
     });
     rename(copy, table, "lm_head.weight");
     const auto found = load_language_model(copy.folder.path());
-    const Tensor after = linear((*found)(copy.one.texts, context), found->output_projection()).value();
+    const Tensor after = found->logits()((*found)(copy.one.texts, context)).value();
     if (expected->config().tied) {
       EXPECT_TRUE(std::ranges::equal(before.values(), after.values())) << name;
     }
@@ -375,7 +375,8 @@ TEST(Pretrained, ReadsAlternativeNames) {
   const Copy old("llama");
   old.replace("config.json", "\"rope_parameters\"",
               "\"rope_scaling\": null, \"rope_theta\": 12345.0, \"rope_parameters\"");
-  EXPECT_EQ(load_language_model(old.folder.path())->config().decoder.layer.positions.rotary_base, 10000.0);
+  EXPECT_EQ(load_language_model(old.folder.path())->config().decoder.first().attention.positions.rotary_base,
+            10000.0);
 }
 
 TEST(Pretrained, GenerationConfigSetsTheEndTokens) {
@@ -420,23 +421,24 @@ TEST(Pretrained, RejectsSettingsWithoutAField) {
   const Scratch folder;
   const auto language = [&](const char* family, const char* case_name, const auto& change) {
     LanguageModelConfig config = load_language_model(FamilyCase(case_name).folder)->config();
-    change(config.decoder.layer);
+    config.decoder.each(change);
     const LanguageModel model(config);
     nn::initialise(model, 1);
     return message_of<UsageError>([&] { save_language_model(folder.path(), model, family); });
   };
-  const auto window = [](nn::LayerOptions& layer) { layer.window = 3; };
-  const auto softcap = [](nn::LayerOptions& layer) { layer.attention_softcap = 30; };
-  const auto scale = [](nn::LayerOptions& layer) { layer.attention_scale = 0.5f; };
-  const auto biases = [](nn::LayerOptions& layer) { layer.attention_bias = true; };
+  const auto window = [](nn::LayerOptions& layer) { layer.attention.window = 3; };
+  const auto softcap = [](nn::LayerOptions& layer) { layer.attention.softcap = 30; };
+  const auto scale = [](nn::LayerOptions& layer) { layer.attention.scale = 0.5f; };
+  const auto biases = [](nn::LayerOptions& layer) { layer.attention.bias = {}; };
   for (const auto& [family, name] : {std::pair("gpt2", "gpt2"), std::pair("llama", "llama")}) {
-    expect_parts(language(family, name, window), {family, "layer.window: expected 0", "found 3"});
-    expect_parts(language(family, name, softcap), {family, "attention_softcap: expected 0", "found 30"});
+    expect_parts(language(family, name, window),
+                 {family, "layers.0.attention.window: expected 0", "found 3"});
+    expect_parts(language(family, name, softcap), {family, "attention.softcap: expected 0", "found 30"});
     expect_parts(language(family, name, scale),
-                 {family, "attention_scale: expected 1/sqrt(d_k)", "found 0.5"});
+                 {family, "attention.scale: expected 1/sqrt(d_k)", "found 0.5"});
   }
-  expect_parts(language("mistral", "llama", softcap), {"mistral", "attention_softcap"});
-  expect_parts(language("mistral", "llama", biases), {"mistral", "attention_bias: expected false"});
+  expect_parts(language("mistral", "llama", softcap), {"mistral", "attention.softcap"});
+  expect_parts(language("mistral", "llama", biases), {"mistral", "attention.bias.query: expected false"});
   const auto encoder = [&](const char* family, const char* case_name, const auto& change) {
     TextEncoderConfig config = load_text_encoder(FamilyCase(case_name).folder)->config();
     change(config);
@@ -444,14 +446,22 @@ TEST(Pretrained, RejectsSettingsWithoutAField) {
     nn::initialise(model, 1);
     return message_of<UsageError>([&] { save_text_encoder(folder.path(), model, family); });
   };
-  expect_parts(
-      encoder("bert", "bert_base", [](auto& config) { config.encoder.layer.attention_scale = 0.5f; }),
-      {"bert", "attention_scale", "found 0.5"});
+  expect_parts(encoder("bert", "bert_base",
+                       [](auto& config) {
+                         config.encoder.each([](nn::LayerOptions& layer) { layer.attention.scale = 0.5f; });
+                       }),
+               {"bert", "attention.scale", "found 0.5"});
   expect_parts(encoder("bert", "bert_base", [](auto& config) { config.embedding.positions.first_row = 2; }),
                {"bert", "positions.first_row: expected 0", "found 2"});
   expect_parts(
       encoder("roberta", "roberta_masked", [](auto& config) { config.embedding.positions.pad_id = -1; }),
       {"roberta", "pad_token_id", "found -1"});
+  LanguageModelConfig local = load_language_model(FamilyCase("mistral").folder)->config();
+  local.decoder.layers.back().attention.window = 0;
+  const LanguageModel model(local);
+  nn::initialise(model, 1);
+  expect_parts(message_of<UsageError>([&] { save_language_model(folder.path(), model, "mistral"); }),
+               {"mistral: decoder.layers.1.attention.window: expected 4", "found 0"});
   EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
 }
 
@@ -464,8 +474,9 @@ TEST(Pretrained, MistralsWindowMayBeNullOrMissing) {
     const Scratch saved;
     save_language_model(saved.path(), *model, "mistral");
     const auto again = load_language_model(saved.path());
-    EXPECT_EQ(again->config().decoder.layer.window, model->config().decoder.layer.window);
-    return model->config().decoder.layer.window;
+    EXPECT_EQ(again->config().decoder.first().attention.window,
+              model->config().decoder.first().attention.window);
+    return model->config().decoder.first().attention.window;
   };
   EXPECT_EQ(window(""), 4096);
   EXPECT_EQ(window("\"sliding_window\": null"), 0);

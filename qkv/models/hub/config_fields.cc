@@ -100,12 +100,6 @@ void Fields::count_or_null(const Key& key, int64_t& value, int64_t otherwise) co
   }
 }
 
-void Fields::repeat(const char* key, const char* other, int64_t value) const {
-  int64_t found = value;
-  (*this)(key, found);
-  require(key, found == value, concat(value, ", as ", other));
-}
-
 void Fields::require(const Key& key, bool valid, const std::string& expected) const {
   if (reads() && !valid && missing_ == nullptr) reader_->reject(spelled(key), expected);
 }

@@ -71,8 +71,6 @@ class Fields {
   // Only read: fields, separated by spaces, that are supported with this value alone. A file may lack them.
   template <class Value>
   void expect(std::string_view keys, Value value) const;
-  // A required field that repeats another one.
-  void repeat(const char* key, const char* other, int64_t value) const;
   // Only written, for other programs. A file may have anything there.
   template <class Value>
   void derive(const char* key, const Value& value) const;

@@ -20,8 +20,7 @@ nn::StackOptions* stack_of(TransformerConfig& /*config*/) { return nullptr; }
 template <class Config>
 Config composed(Described<Config> model) {
   if (nn::StackOptions* stack = stack_of(model.config)) {
-    stack->layers = model.layers;
-    stack->layer = model.layer;
+    stack->layers = nn::alike(model.layers, model.layer);
   }
   if constexpr (requires { model.config.embedding; }) model.config.embedding.d_model = model.layer.d_model;
   return std::move(model.config);
@@ -31,8 +30,8 @@ template <class Config>
 Described<Config> taken_apart(const Config& config) {
   Described<Config> model{.config = config};
   if (const nn::StackOptions* stack = stack_of(model.config)) {
-    model.layers = stack->layers;
-    model.layer = resolved(stack->layer);
+    model.layers = stack->size();
+    model.layer = resolved(stack->first());
   }
   return model;
 }

@@ -1,29 +1,44 @@
 #include "qkv/models/hub/settings.h"
 
 #include <algorithm>
-#include <array>
 
 #include "qkv/base/field_text.h"
+#include "qkv/models/hub/config_fields.h"
 
 namespace qkv::models {
 namespace {
 
-using models::name_of;
-
-std::string name_of(nn::RotaryScalingKind kind) {
-  constexpr std::array<const char*, 4> kNames{"none", "linear", "llama3", "yarn"};
-  return kNames.at(static_cast<size_t>(kind));
+template <class Enum>
+std::string name_in(std::initializer_list<const char*> names, Enum value) {
+  return names.begin()[static_cast<size_t>(value)];
 }
 
-std::string name_of(ClassificationTarget target) {
-  constexpr std::array<const char*, 3> kNames{"nothing", "texts", "tokens"};
-  return kNames.at(static_cast<size_t>(target));
+std::string name_of(Activation value) { return activation_name(value); }
+std::string name_of(nn::NormPlacement value) { return name_in({"post", "pre", "output", "both"}, value); }
+std::string name_of(nn::NormKind value) { return name_in({"layer", "rms"}, value); }
+std::string name_of(nn::SublayerOrder value) {
+  return name_in({"serial", "parallel", "parallel_one_norm"}, value);
+}
+std::string name_of(nn::QueryKeyNorm value) { return name_in({"none", "head", "all_heads"}, value); }
+std::string name_of(nn::PositionKind value) {
+  return name_in(
+      {"sinusoidal_interleaved", "sinusoidal_halves", "learned", "rotary", "relative", "alibi", "none"},
+      value);
+}
+std::string name_of(nn::RotaryScalingKind value) {
+  return name_in({"none", "linear", "llama3", "yarn"}, value);
+}
+std::string name_of(ClassificationTarget value) { return name_in({"nothing", "texts", "tokens"}, value); }
+std::string name_of(ProblemType value) {
+  return name_in({"single_label", "multi_label", "regression"}, value);
 }
 
-std::string name_of(ProblemType problem) {
-  constexpr std::array<const char*, 3> kNames{"single_label", "multi_label", "regression"};
-  return kNames.at(static_cast<size_t>(problem));
-}
+class List;
+void add(List& list, const nn::PositionOptions& options);
+void add(List& list, const nn::AttentionVariant& attention);
+void add(List& list, const nn::LayerOptions& layer);
+void add(List& list, const nn::StackOptions& stack);
+void add(List& list, const nn::EmbeddingConfig& embedding);
 
 class List {
  public:
@@ -35,10 +50,11 @@ class List {
       all_.emplace_back(prefix_ + name, field_text(value));
     }
   }
-  void within(const std::string& prefix, const auto& add) {
+  template <class Options>
+  void within(const std::string& prefix, const Options& options) {
     const std::string outer = prefix_;
     prefix_ += prefix + ".";
-    add();
+    add(*this, options);
     prefix_ = outer;
   }
   Settings take() { return std::move(all_); }
@@ -48,15 +64,18 @@ class List {
   Settings all_;
 };
 
-void add(List& list, const nn::PositionOptions& positions) {
-  list("kind", positions.kind);
-  if (positions.kind == nn::PositionKind::learned) {
-    list("max_positions", positions.max_positions);
-    list("first_row", positions.first_row);
-    list("pad_id", positions.pad_id);
-  } else if (positions.kind == nn::PositionKind::rotary) {
-    const nn::RotaryScaling& scaling = positions.rotary_scaling;
-    list("rotary_base", positions.rotary_base);
+// A new member of these structs does not compile before it is listed here.
+void add(List& list, const nn::PositionOptions& options) {
+  const auto& [kind, max_positions, first_row, pad_id, rotary_base, scaling, rotary_features, buckets,
+               max_distance] = options;
+  list("kind", kind);
+  if (kind == nn::PositionKind::learned) {
+    list("max_positions", max_positions);
+    list("first_row", first_row);
+    list("pad_id", pad_id);
+  } else if (kind == nn::PositionKind::rotary) {
+    list("rotary_base", rotary_base);
+    list("rotary_features", rotary_features);
     list("rotary_scaling", scaling.kind);
     if (scaling.kind == nn::RotaryScalingKind::none) return;
     list("rotary_scaling.factor", scaling.factor);
@@ -66,17 +85,31 @@ void add(List& list, const nn::PositionOptions& positions) {
     list("rotary_scaling.slow", scaling.slow);
     list("rotary_scaling.fast", scaling.fast);
     list("rotary_scaling.magnitude", scaling.magnitude);
-  } else if (positions.kind == nn::PositionKind::relative) {
-    list("buckets", positions.buckets);
-    list("max_distance", positions.max_distance);
+  } else if (kind == nn::PositionKind::relative) {
+    list("buckets", buckets);
+    list("max_distance", max_distance);
   }
 }
 
+void add(List& list, const nn::AttentionVariant& attention) {
+  const auto& [bias, positions, scale, softcap, window, query_key_norm, sinks] = attention;
+  list("bias.query", bias.query);
+  list("bias.key", bias.key);
+  list("bias.value", bias.value);
+  list("bias.output", bias.output);
+  list.within("positions", attention.positions);
+  list("scale", scale ? field_text(*scale) : "1/sqrt(d_k)");
+  list("softcap", softcap);
+  list("window", window);
+  list("query_key_norm", query_key_norm);
+  list("sinks", sinks);
+}
+
 void add(List& list, const nn::LayerOptions& layer) {
-  // A new option does not compile before it is listed here.
-  const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, norm, norm_kind, epsilon,
-               attention_bias, feed_forward_bias, positions, attention_scale, attention_softcap, window,
-               reads_memory, dropout, attention_dropout, activation_dropout, drop_path] = resolved(layer);
+  const nn::LayerOptions options = resolved(layer);
+  const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, feed_forward_bias, norm,
+               norm_kind, epsilon, order, residual_scale, attention, reads_memory, dropout, attention_dropout,
+               activation_dropout, drop_path] = options;
   list("norm", norm);
   list("norm_kind", norm_kind);
   list("epsilon", epsilon);
@@ -88,26 +121,26 @@ void add(List& list, const nn::LayerOptions& layer) {
   list("d_ff", d_ff);
   list("activation", activation);
   list("gated", gated);
-  list("attention_bias", attention_bias);
   list("feed_forward_bias", feed_forward_bias);
-  list.within("positions", [&, &p = positions] { add(list, p); });
-  list("attention_scale", attention_scale ? field_text(*attention_scale) : "1/sqrt(d_k)");
-  list("attention_softcap", attention_softcap);
-  list("window", window);
+  list("order", order);
+  list("residual_scale", residual_scale);
+  list.within("attention", options.attention);
 }
 
 void add(List& list, const nn::StackOptions& stack) {
   list("final_norm", stack.final_norm);
-  list("layers", stack.layers);
-  list.within("layer", [&] { add(list, stack.layer); });
+  list("layers", stack.size());
+  for (size_t i = 0; i < stack.layers.size(); ++i) list.within(concat("layers.", i), stack.layers[i]);
 }
 
 void add(List& list, const nn::EmbeddingConfig& embedding) {
-  list("scale", embedding.scale);
-  list.within("positions", [&] { add(list, embedding.positions); });
-  list("token_types", embedding.token_types);
-  list("norm", embedding.norm);
-  if (embedding.norm) list("epsilon", embedding.epsilon);
+  const auto& [d_model, scale, positions, token_types, norm, epsilon, dropout] = embedding;
+  list("d_model", d_model);
+  list("scale", scale);
+  list.within("positions", positions);
+  list("token_types", token_types);
+  list("norm", norm);
+  if (norm) list("epsilon", epsilon);
 }
 
 void add(List& list, const std::vector<std::string>& labels, ProblemType problem) {
@@ -136,21 +169,23 @@ nn::LayerOptions resolved(nn::LayerOptions layer) {
 }
 
 Settings settings_of(const LanguageModelConfig& config) {
+  const auto& [vocabulary, max_positions, embedding, decoder, tied, logit_softcap, bos_ids, eos_ids] = config;
   List list;
-  list.within("embedding", [&] { add(list, config.embedding); });
-  list.within("decoder", [&] { add(list, config.decoder); });
-  list("vocabulary", config.vocabulary);
-  list("max_positions", config.max_positions);
-  list("tied", config.tied);
-  list("bos_ids", text_of(config.bos_ids));
-  list("eos_ids", text_of(config.eos_ids));
+  list.within("embedding", embedding);
+  list.within("decoder", decoder);
+  list("vocabulary", vocabulary);
+  list("max_positions", max_positions);
+  list("tied", tied);
+  list("logit_softcap", logit_softcap);
+  list("bos_ids", text_of(bos_ids));
+  list("eos_ids", text_of(eos_ids));
   return list.take();
 }
 
 Settings settings_of(const TextEncoderConfig& config) {
   List list;
-  list.within("embedding", [&] { add(list, config.embedding); });
-  list.within("encoder", [&] { add(list, config.encoder); });
+  list.within("embedding", config.embedding);
+  list.within("encoder", config.encoder);
   list("vocabulary", config.vocabulary);
   list("max_positions", config.max_positions ? field_text(*config.max_positions) : "unlimited");
   list("pooler", config.pooler);
@@ -165,7 +200,7 @@ Settings settings_of(const TextEncoderConfig& config) {
 
 Settings settings_of(const ImageEncoderConfig& config) {
   List list;
-  list.within("encoder", [&] { add(list, config.encoder); });
+  list.within("encoder", config.encoder);
   list("channels", config.channels);
   list("height", config.height);
   list("width", config.width);
@@ -179,13 +214,17 @@ Settings settings_of(const ImageEncoderConfig& config) {
 }
 
 Settings settings_of(TransformerConfig config) {
-  const nn::StackOptions stack = config.encoder_stack();
-  const nn::LayerOptions layer = resolved(stack.layer);
   const TransformerConfig usual;
-  config.d_k = layer.d_k;
-  config.d_v = layer.d_v;
-  config.final_norm = stack.final_norm;
+  const nn::LayerOptions encoder =
+      resolved({.d_model = config.d_model, .heads = config.heads, .d_k = config.d_k, .d_v = config.d_v});
+  const nn::LayerOptions decoder = resolved(config.decoder_stack().first());
+  config.d_k = encoder.d_k;
+  config.d_v = encoder.d_v;
+  config.decoder_heads = decoder.heads;
+  config.decoder_d_ff = decoder.d_ff;
+  config.final_norm = config.decoder_stack().final_norm;
   if (!config.max_tokens()) config.max_positions = usual.max_positions;
+  if (config.positions != nn::PositionKind::learned) config.first_position = usual.first_position;
   if (config.positions != nn::PositionKind::relative) {
     config.position_buckets = usual.position_buckets;
     config.position_max_distance = usual.position_max_distance;
@@ -193,7 +232,10 @@ Settings settings_of(TransformerConfig config) {
   for (float* rate : {&config.dropout, &config.embedding_dropout, &config.attention_dropout,
                       &config.activation_dropout, &config.drop_path})
     *rate = 0;
-  return fields(config);
+  Settings settings = fields(config);
+  settings.emplace_back("decoder d_k", field_text(decoder.d_k));
+  settings.emplace_back("decoder d_v", field_text(decoder.d_v));
+  return settings;
 }
 
 }  // namespace qkv::models

@@ -42,11 +42,11 @@ void rotary_fields(const Fields& fields, nn::PositionOptions& positions, int64_t
 Described<LanguageModelConfig> llama_base() {
   return {.config = {.embedding = {.scale = false, .positions = {}}, .decoder = {.final_norm = true}},
           .layer = {.gated = true,
+                    .feed_forward_bias = false,
                     .norm = nn::NormPlacement::pre,
                     .norm_kind = nn::NormKind::rms,
-                    .attention_bias = false,
-                    .feed_forward_bias = false,
-                    .positions = {.kind = nn::PositionKind::rotary}}};
+                    .attention = {.bias = nn::ProjectionBiases::all(false),
+                                  .positions = {.kind = nn::PositionKind::rotary}}}};
 }
 
 void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
@@ -70,11 +70,11 @@ void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
   fields.expect("partial_rotary_factor", 1.0);
   layer.d_v = layer.d_k;
   // "rope_parameters" was called "rope_scaling" before transformers 5, and "rope_theta" was beside it.
-  fields("rope_theta", layer.positions.rotary_base, 10000);
+  fields("rope_theta", layer.attention.positions.rotary_base, 10000);
   const auto rotary = [&](const Fields& inner) {
-    rotary_fields(inner, layer.positions, config.max_positions);
+    rotary_fields(inner, layer.attention.positions, config.max_positions);
   };
-  if (fields.reads() || layer.positions.rotary_scaling.kind != Kind::none)
+  if (fields.reads() || layer.attention.positions.rotary_scaling.kind != Kind::none)
     fields.object("rope_scaling", rotary);
   fields.object("rope_parameters", rotary);
 }

@@ -8,7 +8,7 @@ namespace {
 // transformers' defaults for missing fields. null is none of them: no window, as many key heads as heads.
 void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   llama_fields(fields, model, {.key_heads = 8, .max_positions = 131072});
-  fields.count_or_null("sliding_window", model.layer.window, 4096);
+  fields.count_or_null("sliding_window", model.layer.attention.window, 4096);
   fields.expect("attention_bias", false);
   fields.expect("mlp_bias", false);
 }

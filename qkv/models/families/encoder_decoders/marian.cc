@@ -6,6 +6,13 @@
 namespace qkv::models {
 namespace {
 
+// A size of the decoder, which is 0 if it is that of the encoder.
+void decoder_field(const Fields& fields, const char* key, int64_t& value, int64_t encoders) {
+  int64_t own = value > 0 ? value : encoders;
+  fields(key, own);
+  value = own == encoders ? 0 : own;
+}
+
 void table(const Fields& fields, Described<TransformerConfig>& model) {
   TransformerConfig& config = model.config;
   fields("d_model", config.d_model);
@@ -14,9 +21,9 @@ void table(const Fields& fields, Described<TransformerConfig>& model) {
   fields("encoder_layers", config.encoder_layers);
   fields("decoder_layers", config.decoder_layers);
   fields("encoder_attention_heads", config.heads);
-  fields.repeat("decoder_attention_heads", "encoder_attention_heads", config.heads);
+  decoder_field(fields, "decoder_attention_heads", config.decoder_heads, config.heads);
   fields("encoder_ffn_dim", config.d_ff);
-  fields.repeat("decoder_ffn_dim", "encoder_ffn_dim", config.d_ff);
+  decoder_field(fields, "decoder_ffn_dim", config.decoder_d_ff, config.d_ff);
   fields("activation_function", config.activation);
   fields("max_position_embeddings", config.max_positions, 512);
   fields("scale_embedding", config.scale_embedding, false);

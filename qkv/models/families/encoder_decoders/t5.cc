@@ -89,14 +89,14 @@ void encoder_table(const Fields& fields, Described<TextEncoderConfig>& model) {
     pair.activation = layer.activation;
     pair.gated = layer.gated;
     pair.epsilon = layer.epsilon;
-    pair.position_buckets = layer.positions.buckets;
-    pair.position_max_distance = layer.positions.max_distance;
+    pair.position_buckets = layer.attention.positions.buckets;
+    pair.position_max_distance = layer.attention.positions.max_distance;
     pair.dropout = layer.dropout;
   }
   visit_t5(fields, pair, /*pair=*/false);
   config.vocabulary = pair.source_vocabulary;
   config.embedding.dropout = pair.embedding_dropout;
-  layer = pair.encoder_stack().layer;
+  layer = pair.encoder_stack().first();
   layers = pair.encoder_layers;
 }
 
@@ -142,7 +142,7 @@ WeightMap encoder_weight_map(const TextEncoderConfig& config) {
                            .theirs = "shared",
                            .also = {"encoder.embed_tokens"},
                            .otherwise = {"decoder.embed_tokens"}}}};
-  add_stack(map, "encoder.", "encoder", config.encoder.layer.gated);
+  add_stack(map, "encoder.", "encoder", config.encoder.first().gated);
   return map;
 }
 

@@ -26,7 +26,7 @@ void table(const Fields& fields, Described<ImageEncoderConfig>& model) {
 template <bool distilled>
 WeightMap weight_map(const ImageEncoderConfig& config) {
   const std::string base = distilled ? "deit." : "vit.", layer = base + "encoder.layer.#.";
-  const int64_t d_model = config.encoder.layer.d_model;
+  const int64_t d_model = config.encoder.d_model();
   // transformers 5 has other names for modules than for their tensors in files.
   const auto renamed = [&](const char* ours, const char* theirs, const char* module) {
     return WeightRule{.ours = concat("encoder.layers.#.", ours),
