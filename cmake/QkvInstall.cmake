@@ -17,7 +17,7 @@ set(QKV_PRIVATE_HEADERS
   "/train/(svg_axis|table3/reproduction_folder)\\.h$" "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
   "/io/crc32c\\.h$" "/ops/(attention_rule|general/contiguous|linear_product|require)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
   "/models/families/"
-  "/models/hub/(adapter_files|config_fields|config_reader|config_writer|family|weight_map|tensor_files|weights)\\.h$"
+  "/models/hub/(adapter_files|config_fields|config_reader|config_writer|family|label_fields|settings|weight_map|tensor_files|weights)\\.h$"
   "/models/(position_grid|rows_at|validate)\\.h$"
   # The public tokenizer headers are tokenizer.h and translation_tokenizer.h.
   "/serve/(page\\.h|http/(connection|connection_reply|core|form|handler_threads|url)\\.h|protocols/(completion|fields|json_text|stop_texts)\\.h|work/(gather|runs)\\.h)"

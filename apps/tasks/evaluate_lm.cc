@@ -101,7 +101,7 @@ void add_lm_evaluation(Command& group) {
   Command* command = add_command(
       group, "lm",
       "Compute the loss, perplexity and bits per byte of a text by a language model (gpt2, llama,\n"
-      "mistral). Each token is predicted once, from the tokens before it in its document: at least the\n"
+      "...). Each token is predicted once, from the tokens before it in its document: at least the\n"
       "context less --stride of them, unless its document begins later. Bits per byte can be compared\n"
       "between tokenizers.",
       "qkv evaluate lm model --test test.txt");

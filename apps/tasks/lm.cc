@@ -22,7 +22,7 @@ constexpr FieldFlag kLmFlags[] = {
     {"--vocab-size", "tokenizer.vocab_size", "N",
      "Tokens of --tokenizer bpe; fewer if the text yields fewer"},
     {"--from", "model.from", "DIR",
-     "Folder of a language model (gpt2, llama, mistral) to start from, with its tokenizer\n"
+     "Folder of a language model (gpt2, llama, ...) to start from, with its tokenizer\n"
      "(default: random weights)"},
     {"--blocks", "model.blocks", "gpt2|llama", "Kind of the blocks; with --preset characters: llama"},
     {"--context", "model.max_positions", "TOKENS", "Maximum number of tokens that the model reads"},

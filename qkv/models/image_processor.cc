@@ -44,7 +44,7 @@ ImageSize size_of(const ConfigReader& reader, const std::string& key, int64_t ot
   if (reader.is_object(key)) {
     const ConfigReader size = reader.object(key);
     const ImageSize found{size.integer("height"), size.integer("width")};
-    size.reject_unknown_fields({});
+    size.reject_unknown_fields();
     return found;
   }
   std::vector<double> sides = reader.numbers(key);
@@ -66,7 +66,7 @@ void read_resizing(const ConfigReader& reader, const Defaults& defaults, ImagePr
   if (reader.is_object("size") && reader.object("size").has("shortest_edge")) {
     const ConfigReader size = reader.object("size");
     config.shortest_edge = size.integer("shortest_edge");
-    size.reject_unknown_fields({});
+    size.reject_unknown_fields();
   } else {
     config.resize = size_of(reader, "size", defaults.size);
   }
@@ -107,12 +107,11 @@ ImageProcessorConfig read_image_processor(const std::string& json, const std::st
   reader.require_boolean("do_pad", false);
   reader.require_string("data_format", "channels_first");
   // Affects how transformers runs, not the result. Images are always converted to RGB.
-  constexpr std::array<std::string_view, 13> kIrrelevant{
-      "image_processor_type", "feature_extractor_type", "processor_class", "do_convert_rgb",
-      "input_data_format",    "return_tensors",         "device",          "disable_grouping",
-      "default_to_square",    "_valid_processor_keys",  "use_fast",        "pad_size",
-      "_valid_kwargs_names"};
-  reader.reject_unknown_model_fields(kIrrelevant);
+  reader.ignore(
+      "image_processor_type feature_extractor_type processor_class do_convert_rgb input_data_format "
+      "return_tensors device disable_grouping default_to_square _valid_processor_keys use_fast pad_size "
+      "_valid_kwargs_names");
+  reader.reject_unknown_model_fields();
   try {
     config.validate();
   } catch (const UsageError& error) {

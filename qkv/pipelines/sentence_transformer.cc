@@ -63,7 +63,7 @@ Pooling pooling_of(const ConfigReader& reader, int64_t d_model) {
   }
   reader.require_boolean("include_prompt", true);
   const Pooling pooling = reader.has("pooling_mode") ? named_pooling(reader) : flagged_pooling(reader);
-  reader.reject_unknown_fields({});
+  reader.reject_unknown_fields();
   return pooling;
 }
 

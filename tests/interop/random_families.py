@@ -31,6 +31,13 @@ def mistral(size, key_heads=None, **other):
     return hf.MistralForCausalLM(config)
 
 
+def opt(size, **other):
+    config = hf.OPTConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"], hidden_size=size["d_model"],
+                          ffn_dim=size["d_ff"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
+                          bos_token_id=1, eos_token_id=2, pad_token_id=0, **other)
+    return hf.OPTForCausalLM(config)
+
+
 def bert(size, head="ForPreTraining", **other):
     config = hf.BertConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
                            hidden_size=size["d_model"], intermediate_size=size["d_ff"],
@@ -93,6 +100,8 @@ CASES = {
     "bert_pretraining": lambda size: bert(size),
     "mistral": lambda size: mistral(size, sliding_window=4),
     "mistral_grouped": lambda size: mistral(size, key_heads=1, head_dim=6, sliding_window=None),
+    "opt": lambda size: opt(size),
+    "opt_untied_gelu": lambda size: opt(size, tie_word_embeddings=False, activation_function="gelu"),
     "bert_base": lambda size: bert(size, "Model"),
     "bert_masked": lambda size: bert(size, "ForMaskedLM", hidden_act="gelu_new"),
     "bert_texts": lambda size: bert(size, "ForSequenceClassification", **THREE),
@@ -150,7 +159,7 @@ def of_images(model):
 
 
 def causal(model):
-    return model.config.model_type in ("gpt2", "llama", "mistral")
+    return model.config.model_type in ("gpt2", "llama", "mistral", "opt")
 
 
 def random_texts(model, lengths, seed):

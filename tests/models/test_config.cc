@@ -97,7 +97,7 @@ TEST(Config, EveryFieldRoundTripsInBothLayouts) {
   config.d_v = 5;
   config.positions = nn::PositionKind::learned;
   ASSERT_FALSE(marian.fits(config));
-  EXPECT_NE(message_of<UsageError>([&] { marian.serialize(config); }).find("found another model"),
+  EXPECT_NE(message_of<UsageError>([&] { marian.serialize(config); }).find("marian: d_k: expected 32, as"),
             std::string::npos);
   EXPECT_EQ(fields(read_back(qkv, config)), fields(config));
 }
@@ -135,7 +135,7 @@ TEST(Config, RejectsForeignFilesByName) {
                 .find("/config.json: d_model: expected a whole number, found 'many'"),
             std::string::npos);
   EXPECT_NE(refusal(R"({"model_type": "qkv", "qkv": {"wings": "2"}})")
-                .find("config.json: qkv.wings: expected no field of that name, found \"2\""),
+                .find("config.json: qkv.wings: unknown field"),
             std::string::npos);
   EXPECT_NE(refusal(R"({"model_type": "qkv"})")
                 .find("config.json: qkv: expected an object of fields, found nothing"),

@@ -104,9 +104,10 @@ INSTANTIATE_TEST_SUITE_P(Gpt2, LanguageFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::language, "gpt2")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Llama, LanguageFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::language, "llama")), kCaseName);
-
 INSTANTIATE_TEST_SUITE_P(Mistral, LanguageFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::language, "mistral")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Opt, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "opt")), kCaseName);
 
 class EncoderFamilies : public ::testing::TestWithParam<std::string> {};
 

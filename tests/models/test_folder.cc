@@ -123,7 +123,8 @@ TEST(Folder, StoresDecodingDefaults) {
         R"({"num_beams": 0})", R"({"num_beams": 1.5})", R"({"max_length": 4294967316})", R"({"top_k": -1})",
         R"({"max_new_tokens": 99999999999999999999})", R"({"min_length": true})",
         R"({"sequence_bias": [[[], 1.0]]})", R"({"sequence_bias": [[4]]})", R"({"suppress_tokens": [-2]})",
-        R"({"forced_bos_token_id": [1]})", R"({"exponential_decay_length_penalty": [3]})"}) {
+        R"({"forced_bos_token_id": [1]})", R"({"exponential_decay_length_penalty": [3]})",
+        R"({"wings": 2})"}) {
     folder.write("generation_config.json", wrong);
     const std::string message = message_of<DataError>([&] { load_generation_defaults(folder.path()); });
     EXPECT_NE(message.find("generation_config.json"), std::string::npos) << message;

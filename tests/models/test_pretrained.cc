@@ -93,6 +93,20 @@ TEST(Pretrained, DetectsTheKindOfAFolder) {
                {"llama", "distilbert", "marian", "wav2vec2"});
 }
 
+// What a table would have to list, and what the folder would need.
+TEST(Pretrained, NamesTheNearestFamilyOfAnUnknownOne) {
+  const Copy llama("llama");
+  llama.replace("config.json", "\"model_type\": \"llama\"", "\"model_type\": \"gemma\"");
+  llama.add_field(R"("hidden_activation": "gelu", "torch_dtype": "float32", "query_pre_attn_scalar": 8)");
+  const std::string nearest =
+      "of which llama is the nearest, but lacks the fields hidden_activation, query_pre_attn_scalar, found";
+  expect_parts(llama.language_error(), {"expected a language model (gpt2, llama", nearest, "\"gemma\""});
+  llama.replace("config.json", "\"intermediate_size\"", "\"ffn_size\"");
+  expect_parts(
+      message_of<DataError>([&] { folder_kind(llama.folder.path()); }),
+      {"one of gpt2, llama", "query_pre_attn_scalar, ffn_size, but needs the fields intermediate_size"});
+}
+
 TEST(Pretrained, RejectsClassesWithAnotherComputation) {
   const Copy classifier("gpt2");
   classifier.replace("config.json", "GPT2LMHeadModel", "GPT2ForSequenceClassification");
@@ -397,8 +411,8 @@ TEST(Pretrained, RejectsModelsThatTheFamilyCannotExpress) {
   const auto refusal = [&](const char* family) {
     return message_of<UsageError>([&] { save_language_model(folder.path(), *llama, family); });
   };
-  expect_parts(refusal("gpt2"), {"gpt2", "learned positions"});
-  expect_parts(refusal("opt"), {"gpt2, llama", "\"opt\""});
+  expect_parts(refusal("gpt2"), {"gpt2: embedding.positions.kind: expected learned", "found none"});
+  expect_parts(refusal("phi"), {"gpt2, llama", "\"phi\""});
   EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
 }
 
@@ -417,12 +431,14 @@ TEST(Pretrained, RejectsSettingsWithoutAField) {
   const auto scale = [](nn::LayerOptions& layer) { layer.attention.scale = 0.5f; };
   const auto biases = [](nn::LayerOptions& layer) { layer.attention.bias = {}; };
   for (const auto& [family, name] : {std::pair("gpt2", "gpt2"), std::pair("llama", "llama")}) {
-    expect_parts(language(family, name, window), {family});
-    expect_parts(language(family, name, softcap), {family, "found another model"});
-    expect_parts(language(family, name, scale), {family, "found another model"});
+    expect_parts(language(family, name, window),
+                 {family, "layers.0.attention.window: expected 0", "found 3"});
+    expect_parts(language(family, name, softcap), {family, "attention.softcap: expected 0", "found 30"});
+    expect_parts(language(family, name, scale),
+                 {family, "attention.scale: expected 1/sqrt(d_k)", "found 0.5"});
   }
-  expect_parts(language("mistral", "llama", softcap), {"mistral", "found another model"});
-  expect_parts(language("mistral", "llama", biases), {"mistral", "biases"});
+  expect_parts(language("mistral", "llama", softcap), {"mistral", "attention.softcap"});
+  expect_parts(language("mistral", "llama", biases), {"mistral", "attention.bias.query: expected false"});
   const auto encoder = [&](const char* family, const char* case_name, const auto& change) {
     TextEncoderConfig config = load_text_encoder(FamilyCase(case_name).folder)->config();
     change(config);
@@ -434,12 +450,18 @@ TEST(Pretrained, RejectsSettingsWithoutAField) {
                        [](auto& config) {
                          config.encoder.each([](nn::LayerOptions& layer) { layer.attention.scale = 0.5f; });
                        }),
-               {"bert", "found another model"});
+               {"bert", "attention.scale", "found 0.5"});
   expect_parts(encoder("bert", "bert_base", [](auto& config) { config.embedding.positions.first_row = 2; }),
-               {"bert", "positions from row 0"});
+               {"bert", "positions.first_row: expected 0", "found 2"});
   expect_parts(
       encoder("roberta", "roberta_masked", [](auto& config) { config.embedding.positions.pad_id = -1; }),
-      {"roberta", "pad_id"});
+      {"roberta", "pad_token_id", "found -1"});
+  LanguageModelConfig local = load_language_model(FamilyCase("mistral").folder)->config();
+  local.decoder.layers.back().attention.window = 0;
+  const LanguageModel model(local);
+  nn::initialise(model, 1);
+  expect_parts(message_of<UsageError>([&] { save_language_model(folder.path(), model, "mistral"); }),
+               {"mistral: decoder.layers.1.attention.window: expected 4", "found 0"});
   EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
 }
 

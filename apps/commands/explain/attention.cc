@@ -89,7 +89,7 @@ void add_attention(Command& app) {
   Command* command = add_command(
       app, "attention",
       "Draw a model's attention weights for one input: every layer and head. An encoder-decoder\n"
-      "(t5, marian) reads a source and its translation, a language model (gpt2, llama, mistral) or a\n"
+      "(t5, marian) reads a source and its translation, a language model (gpt2, llama, ...) or a\n"
       "text encoder (bert, ...) one text, an image encoder (vit, deit) an image, drawn with attention\n"
       "rollout. A .html file is a self-contained page, .svg a drawing of all heads, .json the numbers.",
       "qkv attention model --source 'A small house.' --out attention.html\n"

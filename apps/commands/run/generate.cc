@@ -91,7 +91,7 @@ void generate(const GenerateArguments& arguments) {
 void add_generate(Command& app) {
   Command* command = add_command(
       app, "generate",
-      "Continue texts, or each line of stdin, with a language model (gpt2, llama, mistral): by greedy\n"
+      "Continue texts, or each line of stdin, with a language model (gpt2, llama, ...): by greedy\n"
       "search (default), beam search or sampling. The completion of a single text is streamed.",
       "qkv generate gpt2 'Once upon a time' --top-p 0.9 --max-new-tokens 100");
   const auto arguments = std::make_shared<GenerateArguments>();

@@ -44,7 +44,7 @@ void score(const LineArguments& arguments) {
 void add_score(Command& app) {
   Command* command = add_command(
       app, "score",
-      "Score texts, or each line of stdin: with a language model (gpt2, llama, mistral) a text, with an\n"
+      "Score texts, or each line of stdin: with a language model (gpt2, llama, ...) a text, with an\n"
       "encoder-decoder (marian, t5, qkv) a source and its translation, separated by a tab. Prints the\n"
       "log-probability (natural logarithm; of a text given its first token, of a translation with its\n"
       "</s>), the perplexity (nan if there are no tokens to score), and the line, separated by tabs;\n"

@@ -22,25 +22,27 @@ constexpr const char* kBaseKey = "qkv:base";  // in the metadata: the checksum o
 
 std::string module_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
 
+// The outputs of the tensor that contains a weight.
+int64_t outputs_of(const WeightRule& rule, int64_t own) { return rule.outputs > 0 ? rule.outputs : own; }
+
 // The updates of one module of the family, which may be parts of one weight there (GPT-2's c_attn).
 struct Module {
-  int parts = 1;
-  std::vector<std::pair<int, const nn::LowRankUpdate*>> updates;
+  int64_t outputs = 0;  // of the whole weight
+  std::vector<std::pair<WeightRule, const nn::LowRankUpdate*>> updates;
 };
 
 // Several parts as one update of the whole weight: A's are stacked, and B is zero outside the diagonal
 // blocks.
 void add_tensors(const std::string& name, const Module& module, std::vector<io::NamedTensor>& tensors) {
   const Tensor& first_a = module.updates.front().second->a.variable.value();
-  const Tensor& first_b = module.updates.front().second->b.variable.value();
-  const int64_t rank = first_a.rows(), outputs = first_b.rows();
-  const int64_t count = std::ssize(module.updates);
+  const int64_t rank = first_a.rows(), count = std::ssize(module.updates);
   Tensor a = Tensor::zeros({count * rank, first_a.cols()});
-  Tensor b = Tensor::zeros({module.parts * outputs, count * rank});
+  Tensor b = Tensor::zeros({module.outputs, count * rank});
   int64_t first = 0;
-  for (const auto& [part, update] : module.updates) {
+  for (const auto& [rule, update] : module.updates) {
+    const Tensor own = to_paired(update->b.variable.value(), rule.paired);
     a.slice_rows(first, rank).copy_from(update->a.variable.value());
-    b.slice_rows(part * outputs, outputs).columns(first, rank).copy_from(update->b.variable.value());
+    b.slice_rows(rule.first_output, own.rows()).columns(first, rank).copy_from(own);
     first += rank;
   }
   tensors.push_back({concat(kModel, name, kA), a});
@@ -80,8 +82,8 @@ void write_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter
     const MappedName mapped = mapped_name(map, update.name + ".weight");
     const size_t begin = mapped.module.starts_with(map.prefix) ? within : 0;
     Module& module = modules[mapped.module.substr(begin)];
-    module.parts = mapped.rule.parts;
-    module.updates.emplace_back(mapped.rule.part, &update);
+    module.outputs = outputs_of(mapped.rule, update.b.shape[0]);
+    module.updates.emplace_back(mapped.rule, &update);
   }
   std::vector<io::NamedTensor> tensors;
   std::vector<std::string> targets;
@@ -168,7 +170,7 @@ void AdapterFiles::add_to(const std::string& name, const nn::Parameter& paramete
                           std::set<std::string>& used) const {
   const MappedName mapped = mapped_name(map_, name);
   if (const std::string whole = spelling(mapped.name); file_.contains(whole)) {
-    if (mapped.rule.parts != 1 || mapped.rule.layout != Layout::same)
+    if (rearranges(mapped.rule))
       throw DataError(
           concat(file_.path().string(), ": ", whole, ": expected a low-rank update, found a weight"));
     parameter.set_value({file_.tensor(whole, parameter.shape).clone()});
@@ -185,13 +187,14 @@ void AdapterFiles::add_to(const std::string& name, const nn::Parameter& paramete
   const Shape found = file_.shape(a_name);
   const int64_t rank = found.rank() == 2 ? found[0] : 0;
   const Tensor a = file_.tensor(a_name, Shape{rank, inputs});
-  const Tensor b = file_.tensor(b_name, Shape{mapped.rule.parts * outputs, rank});
+  const Tensor b = file_.tensor(b_name, Shape{outputs_of(mapped.rule, outputs), rank});
   const auto columns = static_cast<double>(rank);
   const std::string own = a_name.substr(kModel.size(), a_name.size() - kModel.size() - kA.size());
   const double scale = alpha_of(own) / (config_.boolean("use_rslora", false) ? std::sqrt(columns) : columns);
-  *parameter.low_rank = {Variable(a.clone()),
-                         Variable(b.slice_rows(mapped.rule.part * outputs, outputs).clone()),
-                         static_cast<float>(scale)};
+  *parameter.low_rank = {
+      Variable(a.clone()),
+      Variable(from_paired(b.slice_rows(mapped.rule.first_output, outputs), mapped.rule.paired).clone()),
+      static_cast<float>(scale)};
   used.insert({a_name, b_name});
 }
 

@@ -1,15 +1,13 @@
 #include "qkv/models/hub/config_reader.h"
 
-#include <algorithm>
-#include <array>
+#include <iterator>
 #include <limits>
 #include <set>
+#include <sstream>
 
 #include "qkv/base/error.h"
 
 namespace qkv::models {
-
-using kernels::Activation;
 
 struct ConfigReader::Object {
   JsonValue value;
@@ -20,97 +18,25 @@ namespace {
 
 constexpr int64_t kLeast = std::numeric_limits<int32_t>::min(), kMost = std::numeric_limits<int32_t>::max();
 
-constexpr std::array<std::pair<std::string_view, Activation>, 8> kActivations{
-    {{"relu", Activation::relu},
-     {"gelu", Activation::gelu_exact},
-     {"gelu_new", Activation::gelu_tanh},
-     {"gelu_pytorch_tanh", Activation::gelu_tanh},
-     {"silu", Activation::silu},
-     {"swish", Activation::silu},
-     {"tanh", Activation::tanh},
-     {"linear", Activation::identity}}};
-
 // Fields of every model that concern its origin, its training, or how transformers runs it. Versions before 4
 // wrote all of these, and decoding options (which generation_config.json or the caller supplies).
-constexpr auto kIrrelevant = std::to_array<std::string_view>({
-    "_attn_implementation",
-    "_attn_implementation_autoset",
-    "_commit_hash",
-    "_model_name_or_path",
-    "_name_or_path",
-    "_num_labels",
-    "architectures",
-    "attn_implementation",
-    "auto_map",
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "bos_token_id",
-    "chunk_size_feed_forward",
-    "cross_attention_hidden_size",
-    "decoder_start_token_id",
-    "diversity_penalty",
-    "do_sample",
-    "dtype",
-    "early_stopping",
-    "encoder_no_repeat_ngram_size",
-    "eos_token_id",
-    "eos_token_ids",
-    "exponential_decay_length_penalty",
-    "finetuning_task",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "gradient_checkpointing",
-    "id2label",
-    "initializer_range",
-    "keys_to_ignore_at_inference",
-    "label2id",
-    "language",
-    "length_penalty",
-    "max_length",
-    "min_length",
-    "model_type",
-    "name_or_path",
-    "no_repeat_ngram_size",
-    "num_beam_groups",
-    "num_beams",
-    "num_labels",
-    "num_return_sequences",
-    "output_attentions",
-    "output_hidden_states",
-    "output_past",
-    "output_scores",
-    "pad_token_id",
-    "prefix",
-    "problem_type",
-    "remove_invalid_values",
-    "renormalize_logits",
-    "repetition_penalty",
-    "return_dict",
-    "return_dict_in_generate",
-    "sep_token_id",
-    "suppress_tokens",
-    "task_specific_params",
-    "temperature",
-    "tf_legacy_loss",
-    "tokenizer_class",
-    "top_k",
-    "top_p",
-    "torch_dtype",
-    "torchscript",
-    "transformers.js_config",
-    "transformers_version",
-    "typical_p",
-    "unk_token_id",
-    "unsloth_fixed",
-    "unsloth_version",
-    "use_bfloat16",
-    "use_cache",
-    "xla_device",
-});
+constexpr std::string_view kIrrelevant =
+    "_attn_implementation _attn_implementation_autoset _commit_hash _model_name_or_path _name_or_path "
+    "_num_labels architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens "
+    "bos_token_id chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id "
+    "diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id "
+    "eos_token_ids exponential_decay_length_penalty finetuning_task forced_bos_token_id "
+    "forced_eos_token_id gradient_checkpointing id2label initializer_range keys_to_ignore_at_inference "
+    "label2id language length_penalty max_length min_length model_type name_or_path "
+    "no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences output_attentions "
+    "output_hidden_states output_past output_scores pad_token_id prefix problem_type "
+    "remove_invalid_values renormalize_logits repetition_penalty return_dict return_dict_in_generate "
+    "sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss tokenizer_class "
+    "top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p "
+    "unk_token_id unsloth_fixed unsloth_version use_bfloat16 use_cache xla_device";
 
-bool is_listed(std::span<const std::string_view> list, std::string_view key) {
-  return std::ranges::find(list, key) != list.end();
-}
+// Fields of every model that are false unless its family reads them.
+constexpr std::string_view kRoles = "add_cross_attention is_decoder is_encoder_decoder tie_encoder_decoder";
 
 // The items of a list, or the value itself if it is not a list.
 std::vector<JsonValue> items_of(const JsonValue& value) {
@@ -119,16 +45,9 @@ std::vector<JsonValue> items_of(const JsonValue& value) {
 
 }  // namespace
 
-std::optional<Activation> activation_of(std::string_view name) {
-  const auto* found = std::ranges::find(kActivations, name, &decltype(kActivations)::value_type::first);
-  return found == kActivations.end() ? std::nullopt : std::optional(found->second);
-}
-
-const char* activation_name(Activation activation) {
-  for (const auto& [name, value] : kActivations) {
-    if (value == activation) return name.data();
-  }
-  return "unknown";
+std::vector<std::string> words_of(std::string_view list) {
+  std::istringstream words{std::string(list)};
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
 ConfigReader::ConfigReader(const JsonValue& object) : object_(std::make_shared<Object>(Object{object, {}})) {
@@ -194,17 +113,6 @@ std::string ConfigReader::string(std::string_view key, const std::string& otherw
   return has(key) ? string(key) : otherwise;
 }
 
-Activation ConfigReader::activation(std::string_view key) const {
-  if (const auto found = activation_of(string(key))) return *found;
-  std::string known;
-  for (const auto& [word, value] : kActivations) known += concat(known.empty() ? "" : ", ", word);
-  reject(key, concat("one of ", known));
-}
-
-Activation ConfigReader::activation(std::string_view key, const std::string& otherwise) const {
-  return has(key) ? activation(key) : activation_of(otherwise).value_or(Activation::identity);
-}
-
 std::vector<int32_t> ConfigReader::ids(std::string_view key) const {
   std::vector<int32_t> ids;
   const auto value = find(key);
@@ -262,30 +170,40 @@ void ConfigReader::require_string(std::string_view key, const std::string& value
   if (string(key, value) != value) reject(key, quoted_json(value));
 }
 
-void ConfigReader::require_class(std::initializer_list<std::string_view> known) const {
-  const std::vector<std::string> classes = strings("architectures");
-  if (classes.empty() || std::ranges::find(known, classes.front()) != known.end()) return;
-  std::string list;
-  for (const std::string_view name : known) list += concat(list.empty() ? "" : " or ", name);
-  reject("architectures", list);
+void ConfigReader::ignore(std::string_view keys) const {
+  for (std::string& key : words_of(keys)) object_->read.insert(std::move(key));
 }
 
-void ConfigReader::reject_unknown_fields(std::span<const std::string_view> irrelevant) const {
+ConfigReader ConfigReader::afresh() const { return ConfigReader(object_->value); }
+
+std::vector<std::string> ConfigReader::unread() const {
+  std::vector<std::string> keys;
   object_->value.members([&](std::string_view key, const JsonValue& value) {
-    if (value.is_null() || object_->read.contains(key) || is_listed(irrelevant, key)) return;
-    throw DataError(concat(value.path(), ": unknown field; remove it if it does not affect results"));
+    if (!value.is_null() && !object_->read.contains(key)) keys.emplace_back(key);
   });
+  return keys;
 }
 
-void ConfigReader::reject_unknown_model_fields(std::span<const std::string_view> irrelevant) const {
+void ConfigReader::reject_unknown_fields() const {
+  const std::vector<std::string> keys = unread();
+  if (keys.empty()) return;
+  throw DataError(concat(object_->value.path_of(keys.front()),
+                         ": unknown field; remove it if it does not affect results"));
+}
+
+void ConfigReader::reject_unknown_model_fields() const {
   if (!entries("pruned_heads").empty()) reject("pruned_heads", "none");
-  for (const char* const key :
-       {"add_cross_attention", "is_decoder", "is_encoder_decoder", "tie_encoder_decoder"}) {
-    if (!object_->read.contains(key) && !is_listed(irrelevant, key)) require_boolean(key, false);
+  for (const std::string& key : words_of(kRoles)) {
+    if (!object_->read.contains(key)) require_boolean(key, false);
   }
-  std::vector<std::string_view> all(kIrrelevant.begin(), kIrrelevant.end());
-  all.insert(all.end(), irrelevant.begin(), irrelevant.end());
-  reject_unknown_fields(all);
+  ignore_common();
+  reject_unknown_fields();
+}
+
+void ConfigReader::ignore_common() const {
+  ignore(kIrrelevant);
+  ignore(kRoles);
+  ignore("pruned_heads");
 }
 
 }  // namespace qkv::models

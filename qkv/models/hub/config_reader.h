@@ -2,17 +2,14 @@
 // Strict reading of config.json: unknown fields are errors.
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "qkv/base/json.h"
-#include "qkv/kernels/activation.h"
 
 namespace qkv::models {
 
@@ -37,9 +34,6 @@ class ConfigReader {
   bool boolean(std::string_view key, bool otherwise) const;
   std::string string(std::string_view key) const;
   std::string string(std::string_view key, const std::string& otherwise) const;
-  // "gelu", "gelu_new", "relu", "silu" or "tanh", and transformers' synonyms.
-  kernels::Activation activation(std::string_view key) const;
-  kernels::Activation activation(std::string_view key, const std::string& otherwise) const;
   // A token id or a list of ids; empty if missing.
   std::vector<int32_t> ids(std::string_view key) const;
   // A number or a list of numbers; empty if missing.
@@ -57,16 +51,21 @@ class ConfigReader {
   void require_boolean(std::string_view key, bool value) const;
   void require_integer(std::string_view key, int64_t value) const;
   void require_string(std::string_view key, const std::string& value) const;
-  // If "architectures" names a class, it must be one of these.
-  void require_class(std::initializer_list<std::string_view> known) const;
 
   // Throws DataError "<file>: <field>: expected <expected>, found <its value>".
   [[noreturn]] void reject(std::string_view key, const std::string& expected) const;
-  // Rejects the first field that was not read and is not in `irrelevant`.
-  void reject_unknown_fields(std::span<const std::string_view> irrelevant) const;
+  // Marks fields, separated by spaces, as read.
+  void ignore(std::string_view keys) const;
+  // The same fields, none of them read.
+  ConfigReader afresh() const;
+  // The fields that were not read, null ones aside.
+  std::vector<std::string> unread() const;
+  // Rejects the first field that was not read.
+  void reject_unknown_fields() const;
   // Likewise for a model's config.json; also allows fields common to all models that do not affect results
-  // ("transformers_version").
-  void reject_unknown_model_fields(std::span<const std::string_view> irrelevant) const;
+  // ("transformers_version"), which ignore_common() marks as read.
+  void reject_unknown_model_fields() const;
+  void ignore_common() const;
 
  private:
   struct Object;
@@ -75,9 +74,7 @@ class ConfigReader {
   std::shared_ptr<Object> object_;
 };
 
-// The activation with this name in transformers; nothing for an unknown name.
-std::optional<kernels::Activation> activation_of(std::string_view name);
-// The name under which an activation is written.
-const char* activation_name(kernels::Activation activation);
+// The words of a list that is separated by spaces.
+std::vector<std::string> words_of(std::string_view list);
 
 }  // namespace qkv::models

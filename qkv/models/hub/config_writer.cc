@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/json.h"
-#include "qkv/models/hub/config_reader.h"
 
 namespace qkv::models {
 
@@ -27,10 +26,6 @@ void ConfigWriter::number(const std::string& key, float value) { object_->fields
 void ConfigWriter::boolean(const std::string& key, bool value) { object_->fields[key] = value; }
 void ConfigWriter::string(const std::string& key, std::string_view value) { object_->fields[key] = value; }
 void ConfigWriter::null(const std::string& key) { object_->fields[key] = nullptr; }
-
-void ConfigWriter::activation(const std::string& key, kernels::Activation value) {
-  string(key, activation_name(value));
-}
 
 void ConfigWriter::id(const std::string& key, std::span<const int32_t> ids) {
   Json& field = object_->fields[key];

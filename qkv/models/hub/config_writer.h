@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "qkv/kernels/activation.h"
-
 namespace qkv::models {
 
 // Fields are written in alphabetical order, as by transformers.
@@ -26,7 +24,6 @@ class ConfigWriter {
   void boolean(const std::string& key, bool value);
   void string(const std::string& key, std::string_view value);
   void null(const std::string& key);
-  void activation(const std::string& key, kernels::Activation value);
   void id(const std::string& key, std::span<const int32_t> ids);  // null, a number or a list
   void strings(const std::string& key, const std::vector<std::pair<std::string, std::string>>& fields);
   void integers(const std::string& key, const std::vector<std::pair<std::string, int64_t>>& fields);

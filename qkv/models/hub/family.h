@@ -8,8 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/models/hub/config_reader.h"
-#include "qkv/models/hub/config_writer.h"
+#include "qkv/models/hub/config_fields.h"
 #include "qkv/models/hub/generation_defaults.h"
 #include "qkv/models/hub/weight_map.h"
 #include "qkv/models/image_encoder.h"
@@ -19,44 +18,55 @@
 
 namespace qkv::models {
 
+// A class of transformers and the heads that its models have.
+struct ModelClass {
+  std::string_view name = {};
+  bool pooler = false, masked_language = false, next_sentence = false, distillation_classifier = false;
+  ClassificationTarget labelled = ClassificationTarget::nothing;  // images count as texts
+
+  bool operator==(const ModelClass&) const = default;
+};
+
+// A configuration as a table sees it: the options of a layer, and how many layers there are. The
+// configuration's own stack and embedding width follow from them; an encoder-decoder has neither.
+template <class Config>
+struct Described {
+  Config config = {};
+  nn::LayerOptions layer = {};
+  int64_t layers = 0;
+};
+
 // A family of one kind of model.
 template <class Config>
 struct FamilyOf {
   std::string_view model_type;  // as in config.json
-  // Reads a configuration. Throws DataError for unknown fields and unsupported values.
-  Config (*parse)(const ConfigReader& reader);
-  // The inverse. Throws UsageError for a configuration that the family's fields cannot express.
-  ConfigWriter (*serialize)(const Config& config);
+  // The classes in "architectures" that compute these models. A file without one has the first; the first
+  // with the model's heads is written.
+  std::vector<ModelClass> classes;
+  // All settings for which the family has no field.
+  Described<Config> base;
+  // The fields of config.json. On writing, key_heads, d_k and d_v of the layer are not 0.
+  void (*table)(const Fields& fields, Described<Config>& model);
   // The location of each parameter in the family's files.
   WeightMap (*weight_map)(const Config& config);
   // If models of several kinds share a model_type: the class in "architectures" that selects this kind;
   // empty: all other classes.
   std::string_view own_class = {};
+
+  // Reads a configuration. Throws DataError for unknown fields and unsupported values.
+  Config parse(const ConfigReader& reader) const;
+  // The inverse. Throws UsageError naming the first setting that would not be read back, because the family
+  // has no field for it.
+  ConfigWriter serialize(const Config& config) const;
+  // Whether serialize() succeeds.
+  bool fits(const Config& config) const;
 };
 
 using LanguageFamily = FamilyOf<LanguageModelConfig>;
 using EncoderFamily = FamilyOf<TextEncoderConfig>;
 using ImageFamily = FamilyOf<ImageEncoderConfig>;
-
-// An encoder-decoder is saved in the format of the first family that `fits` it.
-struct TranslationFamily : FamilyOf<TransformerConfig> {
-  bool (*fits)(const TransformerConfig& config);
-};
-
-// Whether sublayers follow each other with a factor of 1, without norms of queries and keys and without
-// sinks.
-inline bool is_plain_block(const nn::LayerOptions& layer) {
-  return layer.order == nn::SublayerOrder::serial && layer.residual_scale == 1 && !layer.attention.sinks &&
-         layer.attention.query_key_norm == nn::QueryKeyNorm::none &&
-         layer.attention.positions.rotary_features == 0;
-}
-
-// Whether, in addition, scores are only scaled by 1 / sqrt(d_k): no other scale, no soft cap, no window. Few
-// families have fields for these.
-inline bool has_plain_scores(const nn::LayerOptions& layer) {
-  return is_plain_block(layer) && !layer.attention.scale && layer.attention.softcap == 0 &&
-         layer.attention.window == 0;
-}
+// An encoder-decoder is saved in the format of the first family that fits it.
+using TranslationFamily = FamilyOf<TransformerConfig>;
 
 // The other name of a language model's table, if the output projection is tied to it (WeightRule::also).
 inline std::vector<std::string> tied_head(const LanguageModelConfig& config) {
@@ -68,6 +78,10 @@ std::span<const TranslationFamily> translation_families();
 std::span<const LanguageFamily> language_families();
 std::span<const EncoderFamily> encoder_families();
 std::span<const ImageFamily> image_families();
+
+// For the message about a folder of an unknown model_type: the family with the nearest fields, the fields of
+// config.json that it lacks, and those that config.json lacks. Empty for a known model_type.
+std::string nearest_family(const ConfigReader& folder, std::string_view model_type);
 
 // The family of a model_type; null if unknown.
 template <class Family>

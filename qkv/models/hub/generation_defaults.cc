@@ -8,7 +8,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/json.h"
-#include "qkv/base/log.h"
+#include "qkv/models/hub/config_reader.h"
 
 namespace qkv::models {
 
@@ -61,60 +61,15 @@ constexpr auto kUnsupported = std::to_array<Unsupported>({
 });
 
 // Fields that do not affect results, or that the model's configuration reads (ids).
-constexpr auto kNeverDecoding = std::to_array<std::string_view>({
-    "_commit_hash",
-    "_from_model_config",
-    "assistant_confidence_threshold",
-    "assistant_ensemble_weight",
-    "assistant_lookbehind",
-    "bos_token_id",
-    "cache_config",
-    "cache_implementation",
-    "compile_config",
-    "continuous_batching_config",
-    "decoder_start_token_id",
-    "disable_compile",
-    "diversity_penalty",
-    "do_sample",
-    "is_assistant",
-    "low_memory",
-    "max_cache_len",
-    "max_matching_ngram_size",
-    "num_assistant_tokens",
-    "num_assistant_tokens_schedule",
-    "output_attentions",
-    "output_hidden_states",
-    "output_logits",
-    "output_scores",
-    "pad_token_id",
-    "prefill_chunk_size",
-    "prompt_lookup_num_tokens",
-    "remove_invalid_values",
-    "return_dict_in_generate",
-    "return_legacy_cache",
-    "speculation_type",
-    "target_lookbehind",
-    "transformers_version",
-    "use_cache",
-    "use_mtp",
-});
-
-// Fields that load_generation_defaults() reads besides those of visit_defaults().
-constexpr auto kDecoding = std::to_array<std::string_view>({
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "early_stopping",
-    "eos_token_id",
-    "exponential_decay_length_penalty",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "max_length",
-    "max_new_tokens",
-    "min_length",
-    "min_new_tokens",
-    "sequence_bias",
-    "suppress_tokens",
-});
+constexpr std::string_view kIrrelevantFields =
+    "_commit_hash _from_model_config _name_or_path assistant_confidence_threshold "
+    "assistant_ensemble_weight assistant_lookbehind bos_token_id cache_config cache_implementation "
+    "compile_config continuous_batching_config decoder_start_token_id disable_compile "
+    "diversity_penalty do_sample is_assistant low_memory max_cache_len max_matching_ngram_size "
+    "name_or_path num_assistant_tokens num_assistant_tokens_schedule output_attentions "
+    "output_hidden_states output_logits output_scores pad_token_id prefill_chunk_size "
+    "prompt_lookup_num_tokens remove_invalid_values return_dict_in_generate return_legacy_cache "
+    "speculation_type target_lookbehind transformers_version trust_remote_code use_cache use_mtp";
 
 bool is_neutral(const JsonValue& value, double neutral) {
   if (value.is_boolean()) return (value.boolean() ? 1.0 : 0.0) == neutral;
@@ -122,22 +77,15 @@ bool is_neutral(const JsonValue& value, double neutral) {
   return value.is_number() && value.number() == neutral;
 }
 
-// Notes unsupported fields, and warns of unknown ones.
-void check_fields(const JsonValue& object, bool warn, GenerationDefaults& defaults) {
-  object.members([&](std::string_view key, const JsonValue& value) {
-    if (value.is_null()) return;
-    if (const auto* known = std::ranges::find(kUnsupported, key, &Unsupported::key);
-        known != kUnsupported.end()) {
-      std::string& noted = known->sampling ? defaults.unsupported_sampling : defaults.unsupported;
-      if (noted.empty() && !is_neutral(value, known->value))
-        noted =
-            concat(value.path(), ": expected no such field, as it is not supported, found ", value.excerpt());
-      return;
-    }
-    bool known = std::ranges::count(kNeverDecoding, key) + std::ranges::count(kDecoding, key) > 0;
-    visit_defaults(defaults, [&](std::string_view read, const auto&) { known = known || read == key; });
-    if (warn && !known) log_warning(concat(value.path(), ": unknown field, ignored"));
-  });
+// Notes the first unsupported field of each kind.
+void note_unsupported(const ConfigReader& object, GenerationDefaults& defaults) {
+  for (const auto& [key, neutral, sampling] : kUnsupported) {
+    std::string& noted = sampling ? defaults.unsupported_sampling : defaults.unsupported;
+    const auto value = object.find(key);
+    if (!value || !noted.empty() || is_neutral(*value, neutral)) continue;
+    noted =
+        concat(value->path(), ": expected no such field, as it is not supported, found ", value->excerpt());
+  }
 }
 
 void read(const JsonValue& value, std::string_view key, int& field) {
@@ -178,7 +126,7 @@ std::vector<int32_t> sequence_of(const JsonValue& list) {
   return ids;
 }
 
-TokenRules rules_of(const JsonValue& object, TokenRules rules) {
+TokenRules rules_of(const ConfigReader& object, TokenRules rules) {
   if (const auto biases = object.find("sequence_bias")) {
     for (const JsonValue& pair : biases->items()) {
       if (pair.size() != 2) pair.fail("a list of ids, and a bias");
@@ -226,7 +174,7 @@ GenerationDefaults load_generation_defaults(const std::filesystem::path& folder,
   GenerationDefaults defaults{.beam = 1, .length_penalty = 1};
   if (prompt) defaults.max_new_tokens = 128;
   if (!exists(path)) return defaults;
-  const JsonValue object = parse_json(read_file(path), path.string());
+  const ConfigReader object(read_file(path), path.string());
   visit_defaults(defaults, [&](std::string_view key, auto& field) {
     if (const auto found = object.find(key)) read(*found, key, field);
   });
@@ -249,7 +197,9 @@ GenerationDefaults load_generation_defaults(const std::filesystem::path& folder,
   if (const auto found = object.find("early_stopping")) defaults.early_stopping = early_stopping_of(*found);
   defaults.suppress_tokens = ids_of(object.find("suppress_tokens"));
   defaults.rules = rules_of(object, defaults.rules);
-  check_fields(object, own_file, defaults);
+  note_unsupported(object, defaults);
+  object.ignore(kIrrelevantFields);
+  if (own_file) object.reject_unknown_fields();
   return defaults;
 }
 

@@ -107,7 +107,7 @@ enum class LengthsInclude : uint8_t { start, prompt };
 // fields have transformers' defaults: greedy search without penalties. Without a length, outputs end after
 // 510 tokens (language models: 128). max_length in a file includes the start token; max_length and
 // max_new_tokens include the end token, if the file has forced_eos_token_id. max_new_tokens takes precedence.
-// Warns of unknown fields of generation_config.json. Throws DataError naming the file and the field.
+// Throws DataError naming the file and the field, also for a field of generation_config.json that is unknown.
 GenerationDefaults load_generation_defaults(const std::filesystem::path& folder,
                                             LengthsInclude lengths = LengthsInclude::start);
 

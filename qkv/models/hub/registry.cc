@@ -18,9 +18,10 @@ std::span<const TranslationFamily> translation_families() {
 LanguageFamily gpt2_family();
 LanguageFamily llama_family();
 LanguageFamily mistral_family();
+LanguageFamily opt_family();
 
 std::span<const LanguageFamily> language_families() {
-  static const std::array kFamilies{gpt2_family(), llama_family(), mistral_family()};
+  static const std::array kFamilies{gpt2_family(), llama_family(), mistral_family(), opt_family()};
   return kFamilies;
 }
 

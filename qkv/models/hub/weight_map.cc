@@ -3,37 +3,60 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "qkv/base/error.h"
+#include "qkv/base/field_text.h"
 #include "qkv/base/log.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/quantize.h"
 
 namespace qkv::models {
 namespace {
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-// "layers.12.fc1" as "layers.#.fc1", and "12". Only the first number is the layer's.
-struct Generic {
-  std::string name, number;
+// The numbers for '#' and '*' in a name.
+struct Numbers {
+  std::string layer, expert;
 };
 
-Generic generic(const std::string& name) {
-  for (size_t begin = 0; begin < name.size(); ++begin) {
-    if (!is_digit(name[begin]) || begin == 0 || name[begin - 1] != '.') continue;
-    size_t end = begin;
-    while (end < name.size() && is_digit(name[end])) ++end;
-    if (end < name.size() && name[end] != '.') continue;
-    return {name.substr(0, begin) + "#" + name.substr(end), name.substr(begin, end - begin)};
+// The numbers with which a pattern is this name; nothing if there are none.
+std::optional<Numbers> matched(std::string_view pattern, std::string_view name) {
+  Numbers numbers;
+  size_t at = 0;
+  for (const char c : pattern) {
+    if (c == '#' || c == '*') {
+      std::string& number = c == '#' ? numbers.layer : numbers.expert;
+      while (at < name.size() && is_digit(name[at])) number += name[at++];
+      if (number.empty()) return std::nullopt;
+    } else if (at == name.size() || name[at++] != c) {
+      return std::nullopt;
+    }
   }
-  return {name, ""};
+  return at == name.size() ? std::optional(numbers) : std::nullopt;
 }
 
-std::string with_number(std::string_view pattern, const std::string& number) {
-  std::string name(pattern);
-  if (const size_t at = name.find('#'); at != std::string::npos) name.replace(at, 1, number);
+std::string filled(std::string_view pattern, const Numbers& numbers) {
+  std::string name;
+  for (const char c : pattern) {
+    if (c == '#') {
+      name += numbers.layer;
+    } else if (c == '*') {
+      name += numbers.expert;
+    } else {
+      name += c;
+    }
+  }
   return name;
+}
+
+bool fits_layer(const WeightMap& map, const WeightRule& rule, const Numbers& numbers) {
+  if (rule.layer_kind.empty()) return true;
+  size_t layer = 0;
+  parse_field("layer", numbers.layer, layer);
+  return layer < map.layer_kinds.size() && map.layer_kinds[layer] == rule.layer_kind;
 }
 
 // The possible names of a tensor: with and without prefix, and TensorFlow's names for a norm's weight and
@@ -60,42 +83,85 @@ std::vector<std::string> spellings(const WeightMap& map, const MappedName& tenso
 Shape stored_shape(const Shape& shape, const WeightRule& rule) {
   if (rule.shape.rank() > 0 && shape.rank() == 2) return rule.shape;
   std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
-  extents.front() *= rule.parts;
+  if (rule.outputs > 0) extents.front() = rule.outputs;
   if (rule.layout == Layout::transposed && shape.rank() == 2) std::swap(extents[0], extents[1]);
   return Shape(extents);
+}
+
+// The outputs in the other order of rotary pairs. `here`: the order of this library.
+Tensor reordered(const Tensor& rows, const PairedHeads& paired, bool here) {
+  if (paired.heads == 0) return rows;
+  const int64_t width = rows.dim(0) / paired.heads, half = paired.rotated / 2;
+  Tensor result = rows.clone();
+  for (int64_t i = 0; i < paired.heads * paired.rotated; ++i) {
+    const int64_t head = i / paired.rotated * width, own = i % paired.rotated;
+    const int64_t ours = head + own, theirs = head + 2 * (own % half) + own / half;
+    result.slice_rows(here ? ours : theirs, 1).copy_from(rows.slice_rows(here ? theirs : ours, 1));
+  }
+  return result;
+}
+
+Tensor plus(const Tensor& value, float constant) {
+  Tensor result = dequantize({value}).clone();
+  for (float& x : result.values()) x += constant;
+  return result;
 }
 
 // Extracts a parameter's values from the whole tensor.
 Tensor taken_out(const Tensor& whole, const Shape& shape, const WeightRule& rule) {
   if (rule.shape.rank() > 0) return whole.reshape(shape);
-  const int64_t outputs = shape[0];
+  Tensor value = whole;
   if (rule.layout == Layout::transposed && shape.rank() == 2) {
-    return kernels::transposed(rule.parts == 1 ? whole : whole.columns(rule.part * outputs, outputs));
+    value = kernels::transposed(rule.outputs == 0 ? whole : whole.columns(rule.first_output, shape[0]));
+  } else if (rule.outputs > 0) {
+    value = whole.slice_rows(rule.first_output, shape[0]);
   }
-  return rule.parts == 1 ? whole : whole.slice_rows(rule.part * outputs, outputs);
+  value = from_paired(value, rule.paired);
+  return rule.minus_one ? plus(value, 1) : value;
 }
 
-void put_in(const Tensor& value, const WeightRule& rule, Tensor& whole) {
-  const int64_t outputs = value.dim(0);
+void put_in(const Tensor& parameter, const WeightRule& rule, Tensor& whole) {
+  Tensor value = to_paired(parameter, rule.paired);
+  if (rule.minus_one) value = plus(value, -1);
   if (rule.layout == Layout::transposed && value.rank() == 2) {
-    whole.columns(rule.part * outputs, outputs).copy_from(kernels::transposed(value));
+    whole.columns(rule.first_output, value.dim(0)).copy_from(kernels::transposed(value));
   } else {
-    whole.slice_rows(rule.part * outputs, outputs).copy_from(value);
+    whole.slice_rows(rule.first_output, value.dim(0)).copy_from(value);
   }
 }
 
 }  // namespace
 
+bool rearranges(const WeightRule& rule) {
+  return rule.outputs > 0 || rule.layout != Layout::same || rule.paired.heads > 0 || rule.minus_one;
+}
+
+Tensor from_paired(const Tensor& rows, const PairedHeads& paired) { return reordered(rows, paired, true); }
+Tensor to_paired(const Tensor& rows, const PairedHeads& paired) { return reordered(rows, paired, false); }
+
+std::vector<WeightRule> concatenated(const std::string& theirs, Layout layout,
+                                     const std::vector<std::pair<std::string, int64_t>>& modules) {
+  std::vector<WeightRule> rules;
+  int64_t outputs = 0;
+  for (const auto& [ours, own] : modules) {
+    rules.push_back({.ours = ours, .theirs = theirs, .layout = layout, .first_output = outputs});
+    outputs += own;
+  }
+  for (WeightRule& rule : rules) rule.outputs = outputs;
+  return rules;
+}
+
 MappedName mapped_name(const WeightMap& map, const std::string& parameter) {
   const size_t dot = parameter.rfind('.');
   const std::string suffix = dot == std::string::npos ? "" : parameter.substr(dot);
-  const Generic module = generic(parameter.substr(0, dot));
+  const std::string module = parameter.substr(0, dot);
   for (const WeightRule& rule : map.rules) {
-    if (rule.ours != module.name) continue;
-    return {with_number(rule.theirs, module.number) + suffix, rule,
-            with_number(rule.module.empty() ? rule.theirs : rule.module, module.number)};
+    const auto numbers = matched(rule.ours, module);
+    if (!numbers || !fits_layer(map, rule, *numbers)) continue;
+    return {filled(rule.theirs, *numbers) + suffix, rule,
+            filled(rule.module.empty() ? rule.theirs : rule.module, *numbers)};
   }
-  if (map.others_same) return {parameter, {}, parameter.substr(0, dot)};
+  if (map.others_same) return {parameter, {}, module};
   throw UsageError(concat("family: expected a rule for the parameter ", parameter, ", found none"));
 }
 
@@ -133,8 +199,13 @@ void load_parameters(const TensorFiles& files, const WeightMap& map, const Store
                              ", to which config.json ties it, or none, found another tensor"));
     }
     const Shape shape = stored_shape(parameter.shape, from.rule);
+    const io::SafetensorsFile& file = files.file_of(*spelling, shape);
+    if (rearranges(from.rule) && file.dtype(*spelling) == "I8") {
+      throw DataError(concat(file.path().string(), ": ", *spelling,
+                             ": expected F32, F16 or BF16, as the tensor is rearranged, found I8"));
+    }
     load_parameter(
-        files.file_of(*spelling, shape),
+        file,
         {.name = *spelling,
          .shape = shape,
          .taken_out = [&](const Tensor& whole) { return taken_out(whole, parameter.shape, from.rule); }},
@@ -161,7 +232,9 @@ std::vector<io::NamedTensor> stored_tensors(const WeightMap& map,
           concat(name, ": expected values to save, found none: initialise the model, or load it"));
     const auto [value, scales] = parameter.weight().value();
     if (scales.defined()) tensors[scales_name(to.name)] = scales;
-    if (to.rule.parts == 1 && to.rule.layout == Layout::same) {
+    if (scales.defined() && rearranges(to.rule))
+      throw UsageError(concat(to.name, ": expected f32 or bf16, as the tensor is rearranged, found i8"));
+    if (!rearranges(to.rule)) {
       tensors[to.name] = value.reshape(stored_shape(value.shape(), to.rule));
       return;
     }

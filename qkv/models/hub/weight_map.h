@@ -17,14 +17,21 @@ enum class Layout {
   transposed,  // stored as [inputs, outputs]
 };
 
+// Heads whose first outputs are rotated (rotary positions), in pairs. Here a pair is output i and
+// i + rotated / 2 of a head; stored are pairs side by side, 2 i and 2 i + 1 (GPT-J, GLM, Meta's own LLaMA).
+struct PairedHeads {
+  int64_t heads = 0;    // 0: stored as here
+  int64_t rotated = 0;  // outputs of a head that are rotated
+};
+
 // A module's name here and in the family's files, without ".weight" and ".bias"; '#' stands for a layer's
-// number.
+// number, '*' for an expert's. The first rule that fits counts.
 struct WeightRule {
   std::string ours, theirs;
   Layout layout = Layout::same;
-  // For a tensor that concatenates the weights (or biases) of several modules along the outputs: index of the
-  // part, and number of parts, which have equal sizes.
-  int part = 0, parts = 1;
+  // For a tensor that concatenates the weights (or biases) of several modules along the outputs: the first
+  // output of this one, and the number of all. 0: the tensor is this module's alone.
+  int64_t first_output = 0, outputs = 0;
   // The tensor's shape in the file, if it differs.
   Shape shape = {};
   // Names of tied tensors, tried in this order if the first is missing: files store one of them, or equal
@@ -36,7 +43,21 @@ struct WeightRule {
   bool optional = false;
   // The module in transformers, after which adapters are named, if it is not that of the tensor.
   std::string module = {};
+  PairedHeads paired = {};
+  bool minus_one = false;  // the file stores weight - 1 (Gemma's norms)
+  // Fits only layers of this kind (WeightMap::layer_kinds); empty: all.
+  std::string layer_kind = {};
 };
+
+// The rules of modules, each with its number of outputs, whose tensors are concatenated as `theirs`.
+std::vector<WeightRule> concatenated(const std::string& theirs, Layout layout,
+                                     const std::vector<std::pair<std::string, int64_t>>& modules);
+
+// Whether a tensor has other rows or values than the parameter.
+bool rearranges(const WeightRule& rule);
+// Rows (outputs) in the order of this library from that of the files, or the inverse.
+Tensor from_paired(const Tensor& rows, const PairedHeads& paired);
+Tensor to_paired(const Tensor& rows, const PairedHeads& paired);
 
 struct WeightMap {
   std::vector<WeightRule> rules = {};
@@ -46,6 +67,8 @@ struct WeightMap {
   bool others_same = false;
   // Suffixes of tensor names that files may have but are not read, because the model computes their contents.
   std::vector<std::string> computed = {};
+  // The kind of each layer, if their tensors have different names ("sliding_attention").
+  std::vector<std::string> layer_kinds = {};
 };
 
 // The tensor that contains a parameter, and its rule.
@@ -70,8 +93,9 @@ void load_parameters(const TensorFiles& files, const WeightMap& map, const Store
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
                      const LoadOptions& options);
 
-// The inverse: the tensors in the family's format, weights in their current dtypes. int8 requires equal names
-// and layouts, because scales cannot be rearranged with the tensor.
+// The inverse: the tensors in the family's format, weights in their current dtypes. Throws UsageError for an
+// int8 weight whose rule rearranges it, because its scales belong to rows; load_parameters() throws
+// DataError.
 std::vector<io::NamedTensor> stored_tensors(const WeightMap& map,
                                             const std::function<void(const nn::ParameterVisitor&)>& visit);
 

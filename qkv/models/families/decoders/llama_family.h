@@ -1,7 +1,7 @@
 #pragma once
-// Fields and tensors of LLaMA's layout, shared by the families that have it.
+// The layout of LLaMA (Touvron et al. 2023), which other families share: RMS norms, rotary positions, gated
+// feed-forward, grouped-query attention.
 
-#include "qkv/models/hub/config_writer.h"
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
@@ -12,12 +12,11 @@ struct LlamaDefaults {
   int64_t max_positions = 2048;
 };
 
-// Reads a model without biases and without a window; the family itself reads its other fields and rejects
-// unknown ones. Throws DataError for other scalings of rotary positions, and for an encoder-decoder.
-LanguageModelConfig parse_llama_fields(const ConfigReader& reader, const LlamaDefaults& defaults = {});
-// The inverse, without biases and window. Throws UsageError naming the family for other blocks.
-ConfigWriter serialize_llama_fields(const LanguageModelConfig& config, const char* family,
-                                    const char* architecture);
+// Blocks without biases and without a window.
+Described<LanguageModelConfig> llama_base();
+// All fields but those of biases and window.
+void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
+                  const LlamaDefaults& defaults = {});
 WeightMap llama_weight_map(const LanguageModelConfig& config);
 
 }  // namespace qkv::models

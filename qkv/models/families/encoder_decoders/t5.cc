@@ -2,163 +2,102 @@
 // projection: pre-norm blocks with RMS norms and no biases, relative positions, unscaled scores. Also the
 // encoder alone, for text embeddings (Ni et al. 2022).
 
-#include <array>
-
 #include "qkv/base/error.h"
-#include "qkv/models/hub/config_writer.h"
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
 namespace {
 
-constexpr std::string_view kGated = "gated-";
-constexpr std::string_view kPair = "T5ForConditionalGeneration", kOldPair = "T5WithLMHeadModel";
-constexpr std::string_view kEncoder = "T5EncoderModel", kBase = "T5Model";
-
 // "relu", "gated-gelu", "gated-silu"; T5's "gated-gelu" is the tanh approximation.
-void read_feed_forward(const ConfigReader& reader, TransformerConfig& config) {
-  const std::string words = reader.string("feed_forward_proj", "relu");
-  config.gated = words.starts_with(kGated);
-  const std::string name = config.gated ? words.substr(kGated.size()) : words;
-  const auto activation = activation_of(words == "gated-gelu" ? "gelu_new" : name);
-  if (!activation) reader.reject("feed_forward_proj", "an activation, or \"gated-\" before one");
-  config.activation = *activation;
+void feed_forward_field(const Fields& fields, TransformerConfig& config) {
+  constexpr const char* kKey = "feed_forward_proj";
+  const std::string gated = "gated-", gelu = "gated-gelu";
+  std::string words = config.gated && config.activation == Activation::gelu_tanh
+                          ? gelu
+                          : concat(config.gated ? gated : "", activation_name(config.activation));
+  fields(kKey, words, "relu");
+  config.gated = words.starts_with(gated);
+  const auto activation = words == gelu ? Activation::gelu_tanh
+                                        : activation_of(config.gated ? words.substr(gated.size()) : words);
+  fields.require(kKey, activation.has_value(), "an activation, or \"gated-\" before one");
+  config.activation = activation.value_or(Activation::identity);
 }
 
-// All fields except the class, which are the same for encoder-decoders and encoders alone.
-TransformerConfig read_sizes(const ConfigReader& reader) {
-  TransformerConfig config;
-  config.source_vocabulary = config.target_vocabulary = reader.integer("vocab_size");
-  config.d_model = reader.integer("d_model");
-  config.encoder_layers = reader.integer("num_layers");
-  config.decoder_layers = reader.integer("num_decoder_layers", config.encoder_layers);
-  config.heads = reader.integer("num_heads");
-  config.d_k = config.d_v = reader.integer("d_kv");
-  config.d_ff = reader.integer("d_ff");
-  read_feed_forward(reader, config);
-  config.norm = nn::NormPlacement::pre;
-  config.norm_kind = nn::NormKind::rms;
-  config.epsilon = static_cast<float>(reader.number("layer_norm_epsilon", 1e-6));
-  config.bias = config.output_bias = false;
-  config.positions = nn::PositionKind::relative;
-  config.position_buckets = reader.integer("relative_attention_num_buckets", 32);
-  config.position_max_distance = reader.integer("relative_attention_max_distance", 128);
-  config.scale_embedding = config.scale_attention = false;
-  // Before version 5, this field alone said whether the model is of the first kind (tied); since then it is
-  // always true.
-  const bool tied = reader.boolean("tie_word_embeddings", true);
-  config.scale_output = reader.boolean("scale_decoder_outputs", tied);
-  config.tying = config.scale_output ? Tying::three_way : Tying::inputs;
-  config.final_norm = true;
-  config.dropout = static_cast<float>(reader.number("dropout_rate", 0.1));
+// `pair`: not the encoder alone.
+void visit_t5(const Fields& fields, TransformerConfig& config, bool pair) {
+  fields("vocab_size", config.source_vocabulary);
+  fields("d_model", config.d_model);
+  fields("num_layers", config.encoder_layers);
+  fields("num_heads", config.heads);
+  if (config.d_k == 0) config.d_k = config.d_model / std::max<int64_t>(config.heads, 1);
+  fields("d_kv", config.d_k);
+  fields("d_ff", config.d_ff);
+  feed_forward_field(fields, config);
+  fields("layer_norm_epsilon", config.epsilon, 1e-6);
+  fields("relative_attention_num_buckets", config.position_buckets, 32);
+  fields("relative_attention_max_distance", config.position_max_distance, 128);
+  fields("dropout_rate", config.dropout, 0.1);
+  config.target_vocabulary = config.source_vocabulary;
+  config.d_v = config.d_k;
   config.embedding_dropout = config.attention_dropout = config.activation_dropout = config.dropout;
-  config.eos_id = reader.integer("eos_token_id", 1);
-  config.pad_id = reader.integer("pad_token_id", 0);
-  config.decoder_start_id = reader.integer("decoder_start_token_id", config.pad_id);
-  reader.require_boolean("is_decoder", false);
   // Training settings, and repetitions of other fields. "n_positions" is the text length in training, not a
   // limit.
-  constexpr std::array<std::string_view, 6> kIrrelevant{"dense_act_fn",       "is_gated_act",
-                                                        "initializer_factor", "classifier_dropout",
-                                                        "n_positions",        "is_encoder_decoder"};
-  reader.reject_unknown_model_fields(kIrrelevant);
-  return config;
-}
-
-TransformerConfig parse_pair(const ConfigReader& reader) {
-  reader.require_class({kPair, kOldPair});
-  reader.require_boolean("is_encoder_decoder", true);
-  return read_sizes(reader);
-}
-
-// From any folder that has an encoder.
-TextEncoderConfig parse_encoder(const ConfigReader& reader) {
-  reader.require_class({kEncoder, kPair, kOldPair, kBase});
-  const TransformerConfig pair = read_sizes(reader);
-  return {.vocabulary = pair.source_vocabulary,
-          .embedding = {.d_model = pair.d_model,
-                        .scale = false,
-                        .positions = {},
-                        .epsilon = pair.epsilon,
-                        .dropout = pair.embedding_dropout},
-          .encoder = pair.encoder_stack()};
-}
-
-int64_t width_of(const nn::LayerOptions& layer, int64_t width) {
-  return width > 0 ? width : layer.d_model / layer.heads;
-}
-
-bool are_blocks(const nn::StackOptions& stack) {
-  const nn::LayerOptions& layer = stack.uniform();
-  return stack.final_norm && layer.norm == nn::NormPlacement::pre && layer.norm_kind == nn::NormKind::rms &&
-         layer.attention.bias == nn::ProjectionBiases::all(false) && !layer.feed_forward_bias &&
-         layer.attention.scale == 1.0f && layer.attention.softcap == 0 && layer.attention.window == 0 &&
-         is_plain_block(layer) && layer.attention.positions.kind == nn::PositionKind::relative &&
-         (layer.key_heads == 0 || layer.key_heads == layer.heads) &&
-         width_of(layer, layer.d_k) == width_of(layer, layer.d_v) &&
-         !(layer.gated && layer.activation == Activation::gelu_exact);  // whose words mean the other
-}
-
-bool fits(const TransformerConfig& config) {
-  return are_blocks(config.encoder_stack()) && config.decoder_heads == 0 && config.decoder_d_ff == 0 &&
-         !config.embedding_norm && !config.output_bias && !config.scale_embedding && config.source_eos &&
-         config.source_vocabulary == config.target_vocabulary &&
-         config.tying == (config.scale_output ? Tying::three_way : Tying::inputs);
-}
-
-bool fits(const TextEncoderConfig& config) {
-  const nn::EmbeddingConfig& embedding = config.embedding;
-  const bool plain = !embedding.scale && !embedding.norm && embedding.token_types == 0 &&
-                     embedding.positions.kind == nn::PositionKind::none;
-  const bool heads =
-      config.pooler || config.masked_language || config.labelled != ClassificationTarget::nothing;
-  return are_blocks(config.encoder) && plain && !heads && !config.max_positions;
-}
-
-std::string feed_forward_words(const nn::LayerOptions& layer) {
-  if (layer.gated && layer.activation == Activation::gelu_tanh) return "gated-gelu";
-  return concat(layer.gated ? kGated : "", activation_name(layer.activation));
-}
-
-// Fields that encoder-decoders and encoders alone have in common.
-template <class Config>
-ConfigWriter written(const Config& config, std::string_view architecture, int64_t vocabulary,
-                     const nn::StackOptions& encoder) {
-  if (!fits(config)) {
-    throw UsageError(
-        "t5: expected relative positions and pre-norm blocks with RMS norms, without biases and with scores "
-        "that are not scaled, found another model");
+  fields.irrelevant("dense_act_fn is_gated_act initializer_factor classifier_dropout n_positions");
+  if (!pair) {
+    fields.irrelevant("num_decoder_layers tie_word_embeddings scale_decoder_outputs");
+    return fields.derive("is_encoder_decoder", false);
   }
-  const nn::LayerOptions& layer = encoder.uniform();
-  ConfigWriter writer("t5", architecture);
-  writer.integer("vocab_size", vocabulary);
-  writer.integer("d_model", layer.d_model);
-  writer.integer("d_kv", width_of(layer, layer.d_k));
-  writer.integer("d_ff", layer.d_ff);
-  writer.integer("num_layers", encoder.size());
-  writer.integer("num_heads", layer.heads);
-  writer.integer("relative_attention_num_buckets", layer.attention.positions.buckets);
-  writer.integer("relative_attention_max_distance", layer.attention.positions.max_distance);
-  writer.string("feed_forward_proj", feed_forward_words(layer));
-  writer.number("layer_norm_epsilon", layer.epsilon);
-  writer.number("dropout_rate", layer.dropout);
-  writer.boolean("is_encoder_decoder", architecture == kPair);
-  return writer;
+  fields("num_decoder_layers", config.decoder_layers, config.encoder_layers);
+  // Before version 5, this field alone said whether the model is of the first kind (tied); since then it is
+  // always true.
+  bool tied = config.scale_output;
+  fields("tie_word_embeddings", tied, true);
+  fields("scale_decoder_outputs", config.scale_output, tied);
+  config.tying = config.scale_output ? Tying::three_way : Tying::inputs;
+  fields("eos_token_id", config.eos_id, 1);
+  fields("pad_token_id", config.pad_id, 0);
+  fields("decoder_start_token_id", config.decoder_start_id, config.pad_id);
+  fields.expect("is_encoder_decoder", true);
+  fields.derive("is_encoder_decoder", true);
 }
 
-ConfigWriter serialize_pair(const TransformerConfig& config) {
-  ConfigWriter writer = written(config, kPair, config.target_vocabulary, config.encoder_stack());
-  writer.integer("num_decoder_layers", config.decoder_layers);
-  writer.boolean("tie_word_embeddings", config.scale_output);  // for transformers before 5
-  writer.boolean("scale_decoder_outputs", config.scale_output);
-  writer.integer("pad_token_id", config.pad_id);
-  writer.integer("eos_token_id", config.eos_id);
-  writer.integer("decoder_start_token_id", config.decoder_start_id);
-  return writer;
+void pair_table(const Fields& fields, Described<TransformerConfig>& model) {
+  visit_t5(fields, model.config, /*pair=*/true);
 }
 
-ConfigWriter serialize_encoder(const TextEncoderConfig& config) {
-  return written(config, kEncoder, config.vocabulary, config.encoder);
+TransformerConfig t5_base() {
+  return {.norm = nn::NormPlacement::pre,
+          .norm_kind = nn::NormKind::rms,
+          .bias = false,
+          .output_bias = false,
+          .positions = nn::PositionKind::relative,
+          .scale_embedding = false,
+          .scale_attention = false,
+          .final_norm = true};
+}
+
+void encoder_table(const Fields& fields, Described<TextEncoderConfig>& model) {
+  auto& [config, layer, layers] = model;
+  TransformerConfig pair = t5_base();
+  if (!fields.reads()) {
+    pair.source_vocabulary = config.vocabulary;
+    pair.d_model = layer.d_model;
+    pair.encoder_layers = layers;
+    pair.heads = layer.heads;
+    pair.d_k = layer.d_k;
+    pair.d_ff = layer.d_ff;
+    pair.activation = layer.activation;
+    pair.gated = layer.gated;
+    pair.epsilon = layer.epsilon;
+    pair.position_buckets = layer.attention.positions.buckets;
+    pair.position_max_distance = layer.attention.positions.max_distance;
+    pair.dropout = layer.dropout;
+  }
+  visit_t5(fields, pair, /*pair=*/false);
+  config.vocabulary = pair.source_vocabulary;
+  config.embedding.dropout = pair.embedding_dropout;
+  layer = pair.encoder_stack().first();
+  layers = pair.encoder_layers;
 }
 
 // Rules of a stack, "encoder" or "decoder", whose modules' names begin with `ours` here.
@@ -209,11 +148,23 @@ WeightMap encoder_weight_map(const TextEncoderConfig& config) {
 
 }  // namespace
 
-// Greedy search is the default of T5's folders.
-TranslationFamily t5_family() { return {{"t5", parse_pair, serialize_pair, pair_weight_map}, fits}; }
+TranslationFamily t5_family() {
+  return {.model_type = "t5",
+          .classes = {{"T5ForConditionalGeneration"}, {"T5WithLMHeadModel"}},
+          .base = {.config = t5_base()},
+          .table = pair_table,
+          .weight_map = pair_weight_map};
+}
 
+// From any folder that has an encoder.
 EncoderFamily t5_encoder_family() {
-  return {"t5", parse_encoder, serialize_encoder, encoder_weight_map, kEncoder};
+  return {
+      .model_type = "t5",
+      .classes = {{"T5EncoderModel"}, {"T5ForConditionalGeneration"}, {"T5WithLMHeadModel"}, {"T5Model"}},
+      .base = {.config = {.embedding = {.scale = false, .positions = {}}, .encoder = {.final_norm = true}}},
+      .table = encoder_table,
+      .weight_map = encoder_weight_map,
+      .own_class = "T5EncoderModel"};
 }
 
 }  // namespace qkv::models

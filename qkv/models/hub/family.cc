@@ -1,0 +1,184 @@
+#include "qkv/models/hub/family.h"
+
+#include <limits>
+
+#include "qkv/base/error.h"
+#include "qkv/models/hub/label_fields.h"
+#include "qkv/models/hub/settings.h"
+
+namespace qkv::models {
+namespace {
+
+constexpr const char* kArchitectures = "architectures";
+
+// The part of a configuration that describes its layers; null: it has none.
+nn::StackOptions* stack_of(LanguageModelConfig& config) { return &config.decoder; }
+nn::StackOptions* stack_of(TextEncoderConfig& config) { return &config.encoder; }
+nn::StackOptions* stack_of(ImageEncoderConfig& config) { return &config.encoder; }
+nn::StackOptions* stack_of(TransformerConfig& /*config*/) { return nullptr; }
+
+template <class Config>
+Config composed(Described<Config> model) {
+  if (nn::StackOptions* stack = stack_of(model.config)) {
+    stack->layers = nn::alike(model.layers, model.layer);
+  }
+  if constexpr (requires { model.config.embedding; }) model.config.embedding.d_model = model.layer.d_model;
+  return std::move(model.config);
+}
+
+template <class Config>
+Described<Config> taken_apart(const Config& config) {
+  Described<Config> model{.config = config};
+  if (const nn::StackOptions* stack = stack_of(model.config)) {
+    model.layers = stack->size();
+    model.layer = resolved(stack->first());
+  }
+  return model;
+}
+
+// The heads of a configuration, as a class without a name.
+template <class Config>
+ModelClass heads_of(const Config& /*config*/) {
+  return {};
+}
+ModelClass heads_of(const TextEncoderConfig& config) {
+  return {.pooler = config.pooler,
+          .masked_language = config.masked_language,
+          .next_sentence = config.next_sentence,
+          .labelled = config.labelled};
+}
+ModelClass heads_of(const ImageEncoderConfig& config) {
+  return {.pooler = config.pooler,
+          .distillation_classifier = config.distillation_classifier,
+          .labelled = config.labels.empty() ? ClassificationTarget::nothing : ClassificationTarget::texts};
+}
+
+template <class Config>
+void set_heads(const ModelClass& /*of*/, Config& /*config*/) {}
+void set_heads(const ModelClass& of, TextEncoderConfig& config) {
+  config.pooler = of.pooler;
+  config.masked_language = of.masked_language;
+  config.next_sentence = of.next_sentence;
+  config.labelled = of.labelled;
+}
+void set_heads(const ModelClass& of, ImageEncoderConfig& config) {
+  config.pooler = of.pooler;
+  config.distillation_classifier = of.distillation_classifier;
+}
+
+// Labels are read and written for a class that has a classifier.
+template <class Config>
+void visit_labels(const Fields& fields, const ModelClass& of, Config& config) {
+  if constexpr (requires { config.labels; }) {
+    if (of.labelled != ClassificationTarget::nothing) label_fields(fields, config.labels, config.problem);
+  }
+}
+
+std::string joined(const std::vector<std::string>& names, const char* between) {
+  std::string list;
+  for (const std::string& name : names) list += concat(list.empty() ? "" : between, name);
+  return list;
+}
+
+std::string names_of(const std::vector<ModelClass>& classes) {
+  std::vector<std::string> names;
+  for (const ModelClass& one : classes) names.emplace_back(one.name);
+  return joined(names, " or ");
+}
+
+const ModelClass& read_class(const ConfigReader& reader, const std::vector<ModelClass>& known) {
+  const std::vector<std::string> names = reader.strings(kArchitectures);
+  if (names.empty()) return known.front();
+  const auto found = std::ranges::find(known, names.front(), &ModelClass::name);
+  if (found == known.end()) reader.reject(kArchitectures, names_of(known));
+  return *found;
+}
+
+const ModelClass& class_with(const ModelClass& heads, const std::vector<ModelClass>& known) {
+  const auto same = [&](ModelClass one) {
+    one.name = {};
+    return one == heads;
+  };
+  const auto found = std::ranges::find_if(known, same);
+  if (found == known.end())
+    throw UsageError(concat("expected the heads of ", names_of(known), ", found another combination"));
+  return *found;
+}
+
+}  // namespace
+
+template <class Config>
+Config FamilyOf<Config>::parse(const ConfigReader& reader) const {
+  const ModelClass& own = read_class(reader, classes);
+  const Fields fields(reader);
+  Described<Config> model = base;
+  set_heads(own, model.config);
+  table(fields, model);
+  visit_labels(fields, own, model.config);
+  reader.reject_unknown_model_fields();
+  return composed(std::move(model));
+}
+
+template <class Config>
+ConfigWriter FamilyOf<Config>::serialize(const Config& config) const {
+  try {
+    const ModelClass& own = class_with(heads_of(config), classes);
+    ConfigWriter writer(model_type, own.name);
+    const Fields fields(writer);
+    Described<Config> model = taken_apart(config);
+    table(fields, model);
+    visit_labels(fields, own, model.config);
+    const Settings wanted = settings_of(config),
+                   found = settings_of(parse(ConfigReader(writer.json(), "config.json")));
+    const auto [lost, kept] = std::ranges::mismatch(wanted, found);
+    if (lost == wanted.end()) return writer;
+    throw UsageError(concat(lost->first, ": expected ", kept->second,
+                            ", as config.json has no field for another value, found ", lost->second));
+  } catch (const Error& error) {
+    throw UsageError(concat(model_type, ": ", error.what()));
+  }
+}
+
+template <class Config>
+bool FamilyOf<Config>::fits(const Config& config) const {
+  try {
+    serialize(config);
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+std::string nearest_family(const ConfigReader& folder, std::string_view model_type) {
+  size_t least = std::numeric_limits<size_t>::max();
+  bool known = false;
+  std::string nearest;
+  const auto look = [&](auto families) {
+    for (const auto& family : families) {
+      known = known || family.model_type == model_type;
+      const ConfigReader reader = folder.afresh();
+      std::vector<std::string> missing;
+      auto model = family.base;
+      family.table(Fields(reader, missing), model);
+      reader.ignore_common();
+      const std::vector<std::string> unknown = reader.unread();
+      if (unknown.size() + missing.size() >= least) continue;
+      least = unknown.size() + missing.size();
+      nearest = concat(", of which ", family.model_type, " is the nearest");
+      if (!unknown.empty()) nearest += concat(", but lacks the fields ", joined(unknown, ", "));
+      if (!missing.empty()) nearest += concat(", but needs the fields ", joined(missing, ", "));
+    }
+  };
+  look(language_families());
+  look(encoder_families());
+  look(image_families());
+  look(translation_families());
+  return known ? "" : nearest;
+}
+
+template struct FamilyOf<LanguageModelConfig>;
+template struct FamilyOf<TextEncoderConfig>;
+template struct FamilyOf<ImageEncoderConfig>;
+template struct FamilyOf<TransformerConfig>;
+
+}  // namespace qkv::models

@@ -1,0 +1,241 @@
+#include "qkv/models/hub/settings.h"
+
+#include <algorithm>
+
+#include "qkv/base/field_text.h"
+#include "qkv/models/hub/config_fields.h"
+
+namespace qkv::models {
+namespace {
+
+template <class Enum>
+std::string name_in(std::initializer_list<const char*> names, Enum value) {
+  return names.begin()[static_cast<size_t>(value)];
+}
+
+std::string name_of(Activation value) { return activation_name(value); }
+std::string name_of(nn::NormPlacement value) { return name_in({"post", "pre", "output", "both"}, value); }
+std::string name_of(nn::NormKind value) { return name_in({"layer", "rms"}, value); }
+std::string name_of(nn::SublayerOrder value) {
+  return name_in({"serial", "parallel", "parallel_one_norm"}, value);
+}
+std::string name_of(nn::QueryKeyNorm value) { return name_in({"none", "head", "all_heads"}, value); }
+std::string name_of(nn::PositionKind value) {
+  return name_in(
+      {"sinusoidal_interleaved", "sinusoidal_halves", "learned", "rotary", "relative", "alibi", "none"},
+      value);
+}
+std::string name_of(nn::RotaryScalingKind value) {
+  return name_in({"none", "linear", "llama3", "yarn"}, value);
+}
+std::string name_of(ClassificationTarget value) { return name_in({"nothing", "texts", "tokens"}, value); }
+std::string name_of(ProblemType value) {
+  return name_in({"single_label", "multi_label", "regression"}, value);
+}
+
+class List;
+void add(List& list, const nn::PositionOptions& options);
+void add(List& list, const nn::AttentionVariant& attention);
+void add(List& list, const nn::LayerOptions& layer);
+void add(List& list, const nn::StackOptions& stack);
+void add(List& list, const nn::EmbeddingConfig& embedding);
+
+class List {
+ public:
+  template <class Value>
+  void operator()(const std::string& name, const Value& value) {
+    if constexpr (std::is_enum_v<Value>) {
+      all_.emplace_back(prefix_ + name, name_of(value));
+    } else {
+      all_.emplace_back(prefix_ + name, field_text(value));
+    }
+  }
+  template <class Options>
+  void within(const std::string& prefix, const Options& options) {
+    const std::string outer = prefix_;
+    prefix_ += prefix + ".";
+    add(*this, options);
+    prefix_ = outer;
+  }
+  Settings take() { return std::move(all_); }
+
+ private:
+  std::string prefix_;
+  Settings all_;
+};
+
+// A new member of these structs does not compile before it is listed here.
+void add(List& list, const nn::PositionOptions& options) {
+  const auto& [kind, max_positions, first_row, pad_id, rotary_base, scaling, rotary_features, buckets,
+               max_distance] = options;
+  list("kind", kind);
+  if (kind == nn::PositionKind::learned) {
+    list("max_positions", max_positions);
+    list("first_row", first_row);
+    list("pad_id", pad_id);
+  } else if (kind == nn::PositionKind::rotary) {
+    list("rotary_base", rotary_base);
+    list("rotary_features", rotary_features);
+    list("rotary_scaling", scaling.kind);
+    if (scaling.kind == nn::RotaryScalingKind::none) return;
+    list("rotary_scaling.factor", scaling.factor);
+    list("rotary_scaling.first_positions", scaling.first_positions);
+    list("rotary_scaling.low", scaling.low);
+    list("rotary_scaling.high", scaling.high);
+    list("rotary_scaling.slow", scaling.slow);
+    list("rotary_scaling.fast", scaling.fast);
+    list("rotary_scaling.magnitude", scaling.magnitude);
+  } else if (kind == nn::PositionKind::relative) {
+    list("buckets", buckets);
+    list("max_distance", max_distance);
+  }
+}
+
+void add(List& list, const nn::AttentionVariant& attention) {
+  const auto& [bias, positions, scale, softcap, window, query_key_norm, sinks] = attention;
+  list("bias.query", bias.query);
+  list("bias.key", bias.key);
+  list("bias.value", bias.value);
+  list("bias.output", bias.output);
+  list.within("positions", attention.positions);
+  list("scale", scale ? field_text(*scale) : "1/sqrt(d_k)");
+  list("softcap", softcap);
+  list("window", window);
+  list("query_key_norm", query_key_norm);
+  list("sinks", sinks);
+}
+
+void add(List& list, const nn::LayerOptions& layer) {
+  const nn::LayerOptions options = resolved(layer);
+  const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, feed_forward_bias, norm,
+               norm_kind, epsilon, order, residual_scale, attention, reads_memory, dropout, attention_dropout,
+               activation_dropout, drop_path] = options;
+  list("norm", norm);
+  list("norm_kind", norm_kind);
+  list("epsilon", epsilon);
+  list("d_model", d_model);
+  list("heads", heads);
+  list("key_heads", key_heads);
+  list("d_k", d_k);
+  list("d_v", d_v);
+  list("d_ff", d_ff);
+  list("activation", activation);
+  list("gated", gated);
+  list("feed_forward_bias", feed_forward_bias);
+  list("order", order);
+  list("residual_scale", residual_scale);
+  list.within("attention", options.attention);
+}
+
+void add(List& list, const nn::StackOptions& stack) {
+  list("final_norm", stack.final_norm);
+  list("layers", stack.size());
+  for (size_t i = 0; i < stack.layers.size(); ++i) list.within(concat("layers.", i), stack.layers[i]);
+}
+
+void add(List& list, const nn::EmbeddingConfig& embedding) {
+  const auto& [d_model, scale, positions, token_types, norm, epsilon, dropout] = embedding;
+  list("d_model", d_model);
+  list("scale", scale);
+  list.within("positions", positions);
+  list("token_types", token_types);
+  list("norm", norm);
+  if (norm) list("epsilon", epsilon);
+}
+
+void add(List& list, const std::vector<std::string>& labels, ProblemType problem) {
+  list("labels", std::ssize(labels));
+  for (size_t i = 0; i < labels.size(); ++i) list(concat("labels.", i), labels[i]);
+  if (labels.empty()) return;
+  // With one label, single-label classification is a yes-or-no decision.
+  const bool decision = labels.size() == 1 && problem == ProblemType::single_label;
+  list("problem", decision ? ProblemType::multi_label : problem);
+}
+
+std::string text_of(const std::vector<int32_t>& ids) {
+  std::string text = "[";
+  for (const int32_t id : ids) text += concat(text.size() == 1 ? "" : ", ", id);
+  return text + "]";
+}
+
+}  // namespace
+
+nn::LayerOptions resolved(nn::LayerOptions layer) {
+  const int64_t width = layer.d_model / std::max<int64_t>(layer.heads, 1);
+  if (layer.key_heads == 0) layer.key_heads = layer.heads;
+  if (layer.d_k == 0) layer.d_k = width;
+  if (layer.d_v == 0) layer.d_v = width;
+  return layer;
+}
+
+Settings settings_of(const LanguageModelConfig& config) {
+  const auto& [vocabulary, max_positions, embedding, decoder, tied, logit_softcap, bos_ids, eos_ids] = config;
+  List list;
+  list.within("embedding", embedding);
+  list.within("decoder", decoder);
+  list("vocabulary", vocabulary);
+  list("max_positions", max_positions);
+  list("tied", tied);
+  list("logit_softcap", logit_softcap);
+  list("bos_ids", text_of(bos_ids));
+  list("eos_ids", text_of(eos_ids));
+  return list.take();
+}
+
+Settings settings_of(const TextEncoderConfig& config) {
+  List list;
+  list.within("embedding", config.embedding);
+  list.within("encoder", config.encoder);
+  list("vocabulary", config.vocabulary);
+  list("max_positions", config.max_positions ? field_text(*config.max_positions) : "unlimited");
+  list("pooler", config.pooler);
+  if (config.pooler) list("pooler_activation", config.pooler_activation);
+  list("masked_language", config.masked_language);
+  if (config.masked_language) list("masked_language_activation", config.masked_language_activation);
+  list("next_sentence", config.next_sentence);
+  list("labelled", config.labelled);
+  if (config.labelled != ClassificationTarget::nothing) add(list, config.labels, config.problem);
+  return list.take();
+}
+
+Settings settings_of(const ImageEncoderConfig& config) {
+  List list;
+  list.within("encoder", config.encoder);
+  list("channels", config.channels);
+  list("height", config.height);
+  list("width", config.width);
+  list("patch", config.patch);
+  list("distilled", config.distilled);
+  list("pooler", config.pooler);
+  if (config.pooler) list("pooler_activation", config.pooler_activation);
+  list("distillation_classifier", config.distillation_classifier);
+  add(list, config.labels, config.problem);
+  return list.take();
+}
+
+Settings settings_of(TransformerConfig config) {
+  const TransformerConfig usual;
+  const nn::LayerOptions encoder =
+      resolved({.d_model = config.d_model, .heads = config.heads, .d_k = config.d_k, .d_v = config.d_v});
+  const nn::LayerOptions decoder = resolved(config.decoder_stack().first());
+  config.d_k = encoder.d_k;
+  config.d_v = encoder.d_v;
+  config.decoder_heads = decoder.heads;
+  config.decoder_d_ff = decoder.d_ff;
+  config.final_norm = config.decoder_stack().final_norm;
+  if (!config.max_tokens()) config.max_positions = usual.max_positions;
+  if (config.positions != nn::PositionKind::learned) config.first_position = usual.first_position;
+  if (config.positions != nn::PositionKind::relative) {
+    config.position_buckets = usual.position_buckets;
+    config.position_max_distance = usual.position_max_distance;
+  }
+  for (float* rate : {&config.dropout, &config.embedding_dropout, &config.attention_dropout,
+                      &config.activation_dropout, &config.drop_path})
+    *rate = 0;
+  Settings settings = fields(config);
+  settings.emplace_back("decoder d_k", field_text(decoder.d_k));
+  settings.emplace_back("decoder d_v", field_text(decoder.d_v));
+  return settings;
+}
+
+}  // namespace qkv::models
