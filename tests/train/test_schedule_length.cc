@@ -125,22 +125,22 @@ TEST(ScheduleLengths, IsFittedAgainToSlowerSteps) {
   expect_same_weights(scratch, "timed", "steps");
 }
 
-// BLEU of 1,000 sentences does not fit into 0.3 s, as an untrained model does not end them.
+// BLEU of 4,000 sentences by an untrained model does not fit into 0.12 s.
 TEST(ScheduleLengths, CostlyMetricsAreComputedOfTheSentencesThatFit) {
   const Scratch scratch;
   TranslationJob job = testing_task::small_job(scratch, "timed");
-  job.valid = testing_task::write_reversals(scratch, "many", 1000, 3);
-  job.task.bleu_beam = 4;
+  job.valid = testing_task::write_reversals(scratch, "many", 4000, 3);
+  job.task.bleu_beam = 8;
   job.options.best_by = "bleu";
   job.options.max_steps = 1;
-  job.options.max_minutes = 3.0 / 60;
+  job.options.max_minutes = 1.2 / 60;
   const TrainResult result = testing_task::train(job);
   ASSERT_EQ(result.validations.size(), 1u);
   const Checkpoint last = CheckpointFolder(job.folder / "checkpoints").load_latest().value();
   const std::string samples = last.fields.at("train.samples");
   ASSERT_TRUE(samples.starts_with("1:")) << samples;
   EXPECT_EQ(result.validations.back().evaluation.extent,
-            concat("BLEU of ", samples.substr(2), " of 1000 sentences"));
+            concat("BLEU of ", samples.substr(2), " of 4000 sentences"));
 
   TranslationJob repeated = job;
   repeated.folder = scratch / "repeated";
