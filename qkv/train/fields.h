@@ -46,6 +46,8 @@ class Settings {
   // An enum's names are found by words(Enum), declared in the enum's namespace.
   template <class Value>
   void add(std::string name, Value& value, bool decides_weights) {
+    if (std::ranges::find(all_, name, &Setting::name) != all_.end())
+      throw UsageError(concat(name, ": two settings have this name"));
     Setting setting{
         .name = std::move(name), .text = {}, .set = {}, .check = {}, .decides_weights = decides_weights};
     if constexpr (std::is_enum_v<Value>) {

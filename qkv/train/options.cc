@@ -61,7 +61,7 @@ static void list_settings(Settings& all, TrainOptions& o) {
   all.add("train.max_minutes", o.max_minutes, kBookkeeping, at_least(0));
   all.add("train.fit_steps", o.fit_steps, kBookkeeping);
   all.add("train.validate_every", o.validate_every, kBookkeeping, at_least(0));
-  all.add("train.samples", o.samples, kBookkeeping);
+  all.add("train.validation_items", o.samples, kBookkeeping);
   all.add("train.fit_validation", o.fit_validation, kBookkeeping);
   all.add("train.patience", o.patience, kBookkeeping, at_least(0));
   all.add("train.best_by", o.best_by, kBookkeeping);

@@ -50,7 +50,7 @@ void Trainer::adopt_plan() {
   }
   if (options_.schedule.fit_warmup && value("schedule.fit_warmup") == "false")
     adopt({"schedule.warmup_steps", "schedule.factor", "schedule.fit_warmup"});
-  if (options_.samples.list.empty()) adopt({"train.samples"});
+  if (options_.samples.list.empty()) adopt({"train.validation_items"});
   if (options_.fit_validation && value("train.fit_validation") == "false")
     adopt({"train.validate_every", "train.fit_validation"});
 }

@@ -137,16 +137,16 @@ TEST(ScheduleLengths, CostlyMetricsAreComputedOfTheSentencesThatFit) {
   const TrainResult result = testing_task::train(job);
   ASSERT_EQ(result.validations.size(), 1u);
   const Checkpoint last = CheckpointFolder(job.folder / "checkpoints").load_latest().value();
-  const std::string samples = last.fields.at("train.samples");
-  ASSERT_TRUE(samples.starts_with("1:")) << samples;
+  const std::string items = last.fields.at("train.validation_items");
+  ASSERT_TRUE(items.starts_with("1:")) << items;
   EXPECT_EQ(result.validations.back().evaluation.extent,
-            concat("BLEU of ", samples.substr(2), " of 4000 sentences"));
+            concat("BLEU of ", items.substr(2), " of 4000 sentences"));
 
   TranslationJob repeated = job;
   repeated.folder = scratch / "repeated";
   repeated.options.max_minutes = 0;
   repeated.options.max_steps = result.steps;
-  ASSERT_TRUE(repeated.set_field("train.samples", last.fields.at("train.samples")));
+  ASSERT_TRUE(repeated.set_field("train.validation_items", items));
   EXPECT_EQ(testing_task::train(repeated).best, result.best);
 
   TranslationJob resumed = job;
