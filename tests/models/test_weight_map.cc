@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "qkv/base/error.h"
+#include "qkv/ops/quantize.h"
 #include "tests/support/scratch.h"
 
 namespace {

@@ -90,6 +90,11 @@ void Fields::operator()(const Key& key, std::vector<int32_t>& ids) const {
   ids = reader_->ids(spelled(key));
 }
 
+void Fields::operator()(const Key& key, std::vector<std::string>& values) const {
+  if (!reads()) return writer_->list(key.name, values);
+  if (!notes(key, false)) values = reader_->strings(spelled(key));
+}
+
 void Fields::count_or_null(const Key& key, int64_t& value, int64_t otherwise) const {
   if (!reads() && value == 0) return writer_->null(key.name);
   if (is_null(key.name)) {

@@ -62,6 +62,8 @@ class Fields {
   void operator()(const Key& key, kernels::Activation& value, const char* otherwise = nullptr) const;
   // An id, a list of ids, or null.
   void operator()(const Key& key, std::vector<int32_t>& ids) const;
+  // A list, empty if missing.
+  void operator()(const Key& key, std::vector<std::string>& values) const;
   // One of these words.
   template <class Enum>
   void operator()(const Key& key, Enum& value, Words<Enum> words, Enum otherwise) const;

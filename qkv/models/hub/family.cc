@@ -20,7 +20,7 @@ nn::StackOptions* stack_of(TransformerConfig& /*config*/) { return nullptr; }
 template <class Config>
 Config composed(Described<Config> model) {
   if (nn::StackOptions* stack = stack_of(model.config)) {
-    stack->layers = nn::alike(model.layers, model.layer);
+    if (stack->layers.empty()) stack->layers = nn::alike(model.layers, model.layer);
   }
   if constexpr (requires { model.config.embedding; }) model.config.embedding.d_model = model.layer.d_model;
   return std::move(model.config);

@@ -28,7 +28,8 @@ struct ModelClass {
 };
 
 // A configuration as a table sees it: the options of a layer, and how many layers there are. The
-// configuration's own stack and embedding width follow from them; an encoder-decoder has neither.
+// configuration's own stack and embedding width follow from them; an encoder-decoder has neither. A table of
+// layers that differ sets the stack itself.
 template <class Config>
 struct Described {
   Config config = {};

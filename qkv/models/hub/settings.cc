@@ -42,13 +42,15 @@ void add(List& list, const nn::EmbeddingConfig& embedding);
 
 class List {
  public:
-  template <class Value>
-  void operator()(const std::string& name, const Value& value) {
+  // Names and values in turn.
+  template <class Value, class... Rest>
+  void operator()(const std::string& name, const Value& value, const Rest&... rest) {
     if constexpr (std::is_enum_v<Value>) {
       all_.emplace_back(prefix_ + name, name_of(value));
     } else {
       all_.emplace_back(prefix_ + name, field_text(value));
     }
+    if constexpr (sizeof...(rest) > 0) (*this)(rest...);
   }
   template <class Options>
   void within(const std::string& prefix, const Options& options) {
@@ -70,39 +72,24 @@ void add(List& list, const nn::PositionOptions& options) {
                max_distance] = options;
   list("kind", kind);
   if (kind == nn::PositionKind::learned) {
-    list("max_positions", max_positions);
-    list("first_row", first_row);
-    list("pad_id", pad_id);
+    list("max_positions", max_positions, "first_row", first_row, "pad_id", pad_id);
   } else if (kind == nn::PositionKind::rotary) {
-    list("rotary_base", rotary_base);
-    list("rotary_features", rotary_features);
-    list("rotary_scaling", scaling.kind);
+    list("rotary_base", rotary_base, "rotary_features", rotary_features, "rotary_scaling", scaling.kind);
     if (scaling.kind == nn::RotaryScalingKind::none) return;
-    list("rotary_scaling.factor", scaling.factor);
-    list("rotary_scaling.first_positions", scaling.first_positions);
-    list("rotary_scaling.low", scaling.low);
-    list("rotary_scaling.high", scaling.high);
-    list("rotary_scaling.slow", scaling.slow);
-    list("rotary_scaling.fast", scaling.fast);
-    list("rotary_scaling.magnitude", scaling.magnitude);
+    list("rotary_scaling.factor", scaling.factor, "rotary_scaling.first_positions", scaling.first_positions,
+         "rotary_scaling.low", scaling.low, "rotary_scaling.high", scaling.high, "rotary_scaling.slow",
+         scaling.slow, "rotary_scaling.fast", scaling.fast, "rotary_scaling.magnitude", scaling.magnitude);
   } else if (kind == nn::PositionKind::relative) {
-    list("buckets", buckets);
-    list("max_distance", max_distance);
+    list("buckets", buckets, "max_distance", max_distance);
   }
 }
 
 void add(List& list, const nn::AttentionVariant& attention) {
   const auto& [bias, positions, scale, softcap, window, query_key_norm, sinks] = attention;
-  list("bias.query", bias.query);
-  list("bias.key", bias.key);
-  list("bias.value", bias.value);
-  list("bias.output", bias.output);
+  list("bias.query", bias.query, "bias.key", bias.key, "bias.value", bias.value, "bias.output", bias.output);
   list.within("positions", attention.positions);
-  list("scale", scale ? field_text(*scale) : "1/sqrt(d_k)");
-  list("softcap", softcap);
-  list("window", window);
-  list("query_key_norm", query_key_norm);
-  list("sinks", sinks);
+  list("scale", scale ? field_text(*scale) : "1/sqrt(d_k)", "softcap", softcap, "window", window,
+       "query_key_norm", query_key_norm, "sinks", sinks);
 }
 
 void add(List& list, const nn::LayerOptions& layer) {
@@ -110,36 +97,22 @@ void add(List& list, const nn::LayerOptions& layer) {
   const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, feed_forward_bias, norm,
                norm_kind, epsilon, order, residual_scale, attention, reads_memory, dropout, attention_dropout,
                activation_dropout, drop_path] = options;
-  list("norm", norm);
-  list("norm_kind", norm_kind);
-  list("epsilon", epsilon);
-  list("d_model", d_model);
-  list("heads", heads);
-  list("key_heads", key_heads);
-  list("d_k", d_k);
-  list("d_v", d_v);
-  list("d_ff", d_ff);
-  list("activation", activation);
-  list("gated", gated);
-  list("feed_forward_bias", feed_forward_bias);
-  list("order", order);
-  list("residual_scale", residual_scale);
+  list("norm", norm, "norm_kind", norm_kind, "epsilon", epsilon, "d_model", d_model, "heads", heads,
+       "key_heads", key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff, "activation", activation, "gated", gated,
+       "feed_forward_bias", feed_forward_bias, "order", order, "residual_scale", residual_scale);
   list.within("attention", options.attention);
 }
 
 void add(List& list, const nn::StackOptions& stack) {
-  list("final_norm", stack.final_norm);
-  list("layers", stack.size());
+  list("final_norm", stack.final_norm, "layers", stack.size());
   for (size_t i = 0; i < stack.layers.size(); ++i) list.within(concat("layers.", i), stack.layers[i]);
 }
 
 void add(List& list, const nn::EmbeddingConfig& embedding) {
   const auto& [d_model, scale, positions, token_types, norm, epsilon, dropout] = embedding;
-  list("d_model", d_model);
-  list("scale", scale);
+  list("d_model", d_model, "scale", scale);
   list.within("positions", positions);
-  list("token_types", token_types);
-  list("norm", norm);
+  list("token_types", token_types, "norm", norm);
   if (norm) list("epsilon", epsilon);
 }
 
@@ -173,12 +146,8 @@ Settings settings_of(const LanguageModelConfig& config) {
   List list;
   list.within("embedding", embedding);
   list.within("decoder", decoder);
-  list("vocabulary", vocabulary);
-  list("max_positions", max_positions);
-  list("tied", tied);
-  list("logit_softcap", logit_softcap);
-  list("bos_ids", text_of(bos_ids));
-  list("eos_ids", text_of(eos_ids));
+  list("vocabulary", vocabulary, "max_positions", max_positions, "tied", tied, "logit_softcap", logit_softcap,
+       "bos_ids", text_of(bos_ids), "eos_ids", text_of(eos_ids));
   return list.take();
 }
 
@@ -186,14 +155,12 @@ Settings settings_of(const TextEncoderConfig& config) {
   List list;
   list.within("embedding", config.embedding);
   list.within("encoder", config.encoder);
-  list("vocabulary", config.vocabulary);
-  list("max_positions", config.max_positions ? field_text(*config.max_positions) : "unlimited");
-  list("pooler", config.pooler);
+  list("vocabulary", config.vocabulary, "max_positions",
+       config.max_positions ? field_text(*config.max_positions) : "unlimited", "pooler", config.pooler);
   if (config.pooler) list("pooler_activation", config.pooler_activation);
   list("masked_language", config.masked_language);
   if (config.masked_language) list("masked_language_activation", config.masked_language_activation);
-  list("next_sentence", config.next_sentence);
-  list("labelled", config.labelled);
+  list("next_sentence", config.next_sentence, "labelled", config.labelled);
   if (config.labelled != ClassificationTarget::nothing) add(list, config.labels, config.problem);
   return list.take();
 }
@@ -201,12 +168,8 @@ Settings settings_of(const TextEncoderConfig& config) {
 Settings settings_of(const ImageEncoderConfig& config) {
   List list;
   list.within("encoder", config.encoder);
-  list("channels", config.channels);
-  list("height", config.height);
-  list("width", config.width);
-  list("patch", config.patch);
-  list("distilled", config.distilled);
-  list("pooler", config.pooler);
+  list("channels", config.channels, "height", config.height, "width", config.width, "patch", config.patch,
+       "distilled", config.distilled, "pooler", config.pooler);
   if (config.pooler) list("pooler_activation", config.pooler_activation);
   list("distillation_classifier", config.distillation_classifier);
   add(list, config.labels, config.problem);

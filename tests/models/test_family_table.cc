@@ -1,0 +1,57 @@
+// A family's table reads and writes layers that differ.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/models/hub/family.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using namespace qkv;
+using namespace qkv::models;
+
+// As "layer_types" of Gemma 3 and Qwen 2.
+void alternating_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  auto& [config, layer, layers] = model;
+  fields("vocab_size", config.vocabulary);
+  fields("hidden_size", layer.d_model);
+  fields("intermediate_size", layer.d_ff);
+  std::vector<std::string> kinds;
+  int64_t window = 0;
+  for (const nn::LayerOptions& one : config.decoder.layers) {
+    kinds.emplace_back(one.attention.window > 0 ? "sliding_attention" : "full_attention");
+    window = std::max(window, one.attention.window);
+  }
+  fields("sliding_window", window);
+  fields("layer_types", kinds);
+  config.decoder.layers = nn::alike(std::ssize(kinds), layer);
+  for (size_t i = 0; i < kinds.size(); ++i)
+    config.decoder.layers[i].attention.window = kinds[i] == "sliding_attention" ? window : 0;
+}
+
+TEST(FamilyTable, LayersMayDiffer) {
+  const LanguageFamily family{.model_type = "alternating",
+                              .classes = {{"AlternatingForCausalLM"}},
+                              .base = {},
+                              .table = alternating_table,
+                              .weight_map = [](const LanguageModelConfig&) { return WeightMap(); }};
+  const std::string text = R"({"vocab_size": 9, "hidden_size": 4, "intermediate_size": 8, "sliding_window": 3,
+                               "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})";
+  const LanguageModelConfig config = family.parse(ConfigReader(text, "config.json"));
+  ASSERT_EQ(config.decoder.size(), 3);
+  EXPECT_EQ(config.decoder.layers[0].attention.window, 3);
+  EXPECT_EQ(config.decoder.layers[1].attention.window, 0);
+  const LanguageModelConfig again =
+      family.parse(ConfigReader(family.serialize(config).json(), "config.json"));
+  EXPECT_EQ(again.decoder, config.decoder);
+  LanguageModelConfig other = config;
+  other.decoder.layers[2].attention.window = 2;
+  EXPECT_EQ(qkv::testing::message_of<UsageError>([&] { family.serialize(other); }),
+            "alternating: decoder.layers.2.attention.window: expected 3, as config.json has no field for "
+            "another value, found 2");
+}
+
+}  // namespace
