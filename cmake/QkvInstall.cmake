@@ -20,7 +20,7 @@ set(QKV_PRIVATE_HEADERS
   "/models/hub/(adapter_files|config_fields|config_reader|config_writer|family|label_fields|settings|weight_map|tensor_files|weights)\\.h$"
   "/models/(position_grid|rows_at|validate)\\.h$"
   # The public tokenizer headers are tokenizer.h and translation_tokenizer.h.
-  "/serve/(page\\.h|http/(connection|connection_reply|core|form|handler_threads|url)\\.h|protocols/(completion|fields|json_text|stop_texts)\\.h|work/(gather|runs)\\.h)"
+  "/serve/(page\\.h|http/(connection|connection_reply|core|form|handler_threads|url)\\.h|protocols/(completion|fields|json_text|schema|stop_texts)\\.h|work/(gather|runs)\\.h)"
   "/text/(files|steps|token_models|training)/" "/text/(added_tokens|post_processing|tokenizer_parts)\\.h$")
 
 # qkv_public_headers(<variable>): their paths, relative to the source folder.
