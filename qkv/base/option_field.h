@@ -48,6 +48,7 @@ constexpr Range between(double least, double most) { return {.least = least, .mo
 // Numbers are finite.
 constexpr Range any_number() { return {.without_least = true, .without_most = true}; }
 constexpr Range above(double least) { return {.least = least, .without_least = true, .without_most = true}; }
+constexpr Range above(double least, double most) { return {least, most, true}; }
 // Shares and rates: 0 to below 1.
 constexpr Range below_one() { return {.least = 0, .most = 1, .without_most = true}; }
 

@@ -14,9 +14,9 @@
 #include <sstream>
 #include <thread>
 
+#include "apps/cli/field_options.h"
 #include "apps/cli/messages.h"
 #include "apps/engine_options.h"
-#include "apps/cli/field_options.h"
 #include "apps/load_options.h"
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"

@@ -28,13 +28,11 @@ struct EngineOptions {
   static constexpr std::string_view kPrompts = "prompts";  // of language models
   template <class Self, class Visit>
   static void visit_fields(Self&& self, const Visit& visit) {
-    const Range any{.least = 0, .expected = "0 (no bound) or more"};
-    visit(OptionField{"batch_tokens", "TOKENS",
-                      "Source tokens decoded together: affects memory and speed, not results; 0: no limit",
-                      any},
+    visit({"batch_tokens", "TOKENS",
+           "Source tokens decoded together: affects memory and speed, not results; 0: no limit", at_least(0)},
           self.batch_tokens);
-    visit(OptionField{"cache_bytes", "BYTES",
-                      "Maximum memory of the KV cache; a line that needs more is an error; 0: no limit", any},
+    visit({"cache_bytes", "BYTES",
+           "Maximum memory of the KV cache; a line that needs more is an error; 0: no limit", at_least(0)},
           self.cache_bytes);
     visit(
         OptionField{

@@ -48,12 +48,10 @@ struct HttpOptions {
 template <class Self, class Visit>
 void HttpOptions::visit_fields(Self&& self, const Visit& visit) {
   const Range seconds = between(0.001, 1'000'000);
-  visit(OptionField{"host", "ADDRESS", "Address to listen on; '::' listens on IPv6 and IPv4"}, self.host);
-  visit(OptionField{"port", "PORT", "Port to listen on; 0: any free one", between(0, 65535)}, self.port);
-  visit(OptionField{"reuse_port", "", "Share the port with other qkv processes (SO_REUSEPORT)"},
-        self.reuse_port);
-  visit(OptionField{"body_bytes", "BYTES", "Maximum size of a request body; then 413", at_least(0)},
-        self.body_bytes);
+  visit({"host", "ADDRESS", "Address to listen on; '::' listens on IPv6 and IPv4"}, self.host);
+  visit({"port", "PORT", "Port to listen on; 0: any free one", between(0, 65535)}, self.port);
+  visit({"reuse_port", "", "Share the port with other qkv processes (SO_REUSEPORT)"}, self.reuse_port);
+  visit({"body_bytes", "BYTES", "Maximum size of a request body; then 413", at_least(0)}, self.body_bytes);
   visit(
       OptionField{
           "pending_bytes", "BYTES",
@@ -61,31 +59,27 @@ void HttpOptions::visit_fields(Self&& self, const Visit& visit) {
           "incomplete ones beyond",
           at_least(1)},
       self.pending_bytes);
-  visit(OptionField{"connections", "N", "Maximum number of open connections; then 503", at_least(1)},
-        self.connections);
-  visit(OptionField{"header_timeout", "SECONDS", "Maximum time to receive a request's header; then 408",
-                    seconds},
+  visit({"connections", "N", "Maximum number of open connections; then 503", at_least(1)}, self.connections);
+  visit({"header_timeout", "SECONDS", "Maximum time to receive a request's header; then 408", seconds},
         self.header_timeout);
-  visit(OptionField{"body_timeout", "SECONDS", "Maximum time to receive a request's body; then 408", seconds},
+  visit({"body_timeout", "SECONDS", "Maximum time to receive a request's body; then 408", seconds},
         self.body_timeout);
-  visit(OptionField{"write_timeout", "SECONDS",
-                    "Maximum time for a client to accept more of a response; then the connection is closed",
-                    seconds},
+  visit({"write_timeout", "SECONDS",
+         "Maximum time for a client to accept more of a response; then the connection is closed", seconds},
         self.write_timeout);
-  visit(OptionField{"idle_timeout", "SECONDS", "Maximum time between two requests of a connection", seconds},
+  visit({"idle_timeout", "SECONDS", "Maximum time between two requests of a connection", seconds},
         self.idle_timeout);
-  visit(OptionField{"certificate", "FILE", "Certificate chain for TLS, PEM (default: none, plain HTTP)"},
+  visit({"certificate", "FILE", "Certificate chain for TLS, PEM (default: none, plain HTTP)"},
         self.certificate);
-  visit(OptionField{"private_key", "FILE", "Its private key, PEM (default: none)"}, self.private_key);
-  visit(OptionField{"handler_threads", "N", "Threads that run the handler", at_least(1), kInCode},
-        self.handler_threads);
-  visit(OptionField{"header_bytes", "BYTES", "Size of the request line and the header fields; then 431",
-                    between(256, 16 << 20), kInCode},
+  visit({"private_key", "FILE", "Its private key, PEM (default: none)"}, self.private_key);
+  visit({"handler_threads", "N", "Threads that run the handler", at_least(1), kInCode}, self.handler_threads);
+  visit({"header_bytes", "BYTES", "Size of the request line and the header fields; then 431",
+         between(256, 16 << 20), kInCode},
         self.header_bytes);
-  visit(OptionField{"header_fields", "N", "Number of header fields; then 431", at_least(1), kInCode},
+  visit({"header_fields", "N", "Number of header fields; then 431", at_least(1), kInCode},
         self.header_fields);
-  visit(OptionField{"stream_buffer_bytes", "BYTES",
-                    "Unsent bytes of a stream before its client counts as gone", at_least(1), kInCode},
+  visit({"stream_buffer_bytes", "BYTES", "Unsent bytes of a stream before its client counts as gone",
+         at_least(1), kInCode},
         self.stream_buffer_bytes);
 }
 
