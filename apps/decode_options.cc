@@ -14,8 +14,9 @@ void add_search_options(Command& command, SearchArguments& arguments) {
 Option* add_nbest(Command& command, SearchArguments& arguments, const std::string& help) {
   Option* added = nullptr;
   SearchOptions::visit_fields(SearchOptions(), [&](const OptionField& field, const auto& value) {
-    if (field.group == SearchOptions::kOutputs)
-      added = add_field_option(command, arguments.given, field, value, help, "");
+    if (field.group != SearchOptions::kOutputs) return;
+    const auto take = [&arguments](const std::string& text) { arguments.given.set("nbest", text); };
+    added = add_field_option(command, field, value, take, help);
   });
   return added;
 }

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,24 +14,12 @@ namespace qkv::apps {
 
 class Command;
 
-// An option that abbreviates --set FIELD=VALUE.
-struct FieldFlag {
-  const char* flag;
-  const char* field;
-  const char* type;  // empty: a flag, which sets true
-  const char* help;
-};
-
 struct TrainingTask {
   std::string name;                  // of the subcommand; also TaskInfo::name
   std::string description;           // one line
   std::string footer;                // of --help: an example and notes on the files
   std::vector<std::string> presets;  // of --preset; empty: it does not exist
   std::string preset;                // its default
-  // Only the task's own; train adds the common ones.
-  std::span<const FieldFlag> flags;
-  std::span<const FieldFlag> run_flags;          // may change on resuming
-  std::span<const FieldFlag> shared_flags = {};  // with similar tasks
   std::function<std::unique_ptr<train::Job>()> make_job;
   std::function<nlohmann::json(const train::Batch&)> batch_json;  // for --save-batches
   // Adds the subcommand `name` to `qkv evaluate`.

@@ -6,10 +6,11 @@ std::string wrapped(const std::string& text) {
   constexpr size_t kWidth = 100;
   std::string result = text;
   for (size_t begin = 0; result.size() - begin > kWidth;) {
-    const size_t space = result.rfind(' ', begin + kWidth);
-    if (space == std::string::npos || space <= begin) break;
-    result[space] = '\n';
-    begin = space + 1;
+    size_t end = result.rfind('\n', begin + kWidth);
+    if (end == std::string::npos || end < begin) end = result.rfind(' ', begin + kWidth);
+    if (end == std::string::npos || end <= begin) break;
+    result[end] = '\n';
+    begin = end + 1;
   }
   return result;
 }

@@ -11,15 +11,6 @@
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kClassifyFlags[] = {
-    {"--train", "data.train", "FILE", "Labelled texts to train on (default: the resumed run's)"},
-    {"--valid", "data.valid", "FILE", "Labelled texts to validate on (default: none)"},
-    {"--format", "data.format", "auto|tab|space|json",
-     "Columns separated by tabs, a label and a text separated by a space, or JSON lines; auto: by the\n"
-     "first line"},
-    {"--regression", "data.regression", "", "Labels are numbers to predict"},
-};
-
 constexpr const char* kClassifyFooter = R"(Example:
   qkv train classify --train train.tsv --valid dev.tsv --from all-MiniLM-L6-v2 --out model
   qkv evaluate classify model --test test.tsv
@@ -67,9 +58,6 @@ TrainingTask classify_task() {
           .footer = kClassifyFooter,
           .presets = models::shape_preset_names(),
           .preset = "mini",
-          .flags = kClassifyFlags,
-          .run_flags = {},
-          .shared_flags = label_flags(),
           .make_job = [] { return std::make_unique<train::ClassifyJob>(); },
           .batch_json = label_batch_json,
           .add_evaluation = add_classify_evaluation};

@@ -10,33 +10,6 @@
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kEmbedFlags[] = {
-    {"--from", "model.from", "DIR",
-     "Folder of the text encoder to start from: bert, roberta, distilbert or t5, or a folder of\n"
-     "sentence-transformers (default: the resumed run's)"},
-    {"--train", "data.train", "FILE",
-     "Training pairs: lines of SCORE<TAB>SENTENCE<TAB>SENTENCE, or of SENTENCE<TAB>SENTENCE for pairs that\n"
-     "belong together (default: the resumed run's)"},
-    {"--valid", "data.valid", "FILE", "Validation pairs, of either form (default: none)"},
-    {"--loss", "train.loss", "auto|contrastive|cosent|cosine_mse",
-     "Loss; auto: cosent with scores, contrastive without\n"
-     "  contrastive: each sentence finds its own among the second sentences of the batch\n"
-     "  cosent: cosines are ranked like scores\n"
-     "  cosine_mse: the cosine is the score, divided by --score-max"},
-    {"--temperature", "train.temperature", "NUMBER", "Divisor of cosines in contrastive and cosent"},
-    {"--symmetric", "train.symmetric", "", "Contrastive in both directions"},
-    {"--score-max", "train.score_max", "SCORE",
-     "Score of cosine 1, for cosine_mse; 0: the largest of the training file"},
-    {"--batch-pairs", "train.batch_pairs", "PAIRS",
-     "Pairs per batch; more are more negatives for contrastive"},
-    {"--max-length", "train.max_length", "TOKENS",
-     "Maximum tokens of a sentence, special tokens included; the rest is cut off (a folder of\n"
-     "sentence-transformers: its own)"},
-    {"--pool", "model.pooling", "mean|cls|max",
-     "Pooling of token vectors into one vector (a folder of sentence-transformers: its own)"},
-    {"--dropout", "model.dropout", "RATE", "Dropout everywhere; -1: as in the folder; 0: none"},
-};
-
 constexpr const char* kEmbedFooter = R"(Example:
   qkv train embed --from all-MiniLM-L6-v2 --train train.tsv --valid dev.tsv --out model --max-epochs 2
   qkv train embed --from bert --train pairs.tsv --batch-pairs 64 --out model --max-minutes 20
@@ -65,8 +38,6 @@ TrainingTask embed_task() {
           .footer = kEmbedFooter,
           .presets = {},
           .preset = "",
-          .flags = kEmbedFlags,
-          .run_flags = {},
           .make_job = [] { return std::make_unique<train::EmbedJob>(); },
           .batch_json =
               [](const train::Batch& batch) {

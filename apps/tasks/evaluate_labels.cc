@@ -22,24 +22,6 @@ using nlohmann::ordered_json;
 
 constexpr int64_t kBatchTokens = 4096;
 
-constexpr FieldFlag kLabelFlags[] = {
-    {"--from", "model.from", "DIR",
-     "Model folder to start from: bert, roberta, distilbert (default: random weights)"},
-    {"--tokenizer", "vocabulary.tokenizer", "DIR",
-     "Folder with the tokenizer, without --from (default: one is trained)"},
-    {"--vocab-size", "vocabulary.size", "N",
-     "Size of the WordPiece vocabulary to train; smaller if the texts yield fewer pieces"},
-    {"--lowercase", "vocabulary.lowercase", "true|false", "Whether that tokenizer ignores case and accents"},
-    {"--max-length", "train.max_length", "TOKENS", "Cut longer texts; 0: at the model's limit"},
-    {"--batch-tokens", "train.batch_tokens", "TOKENS", "Tokens per batch; 0: those of 32 texts on average"},
-    {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},
-    {"--layer-decay", "train.layer_decay", "FACTOR",
-     "Factor of the learning rate from each layer to the one below; 1: one rate for all"},
-    {"--frozen-layers", "train.frozen_layers", "N",
-     "Keep the embeddings and the N lowest layers as they are; 0: train all"},
-    {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer and before the classifier; 0: none"},
-};
-
 std::vector<std::vector<int32_t>> sequences(const data::TokenRows& rows) {
   std::vector<std::vector<int32_t>> result;
   for (size_t i = 0; i + 1 < rows.offsets.size(); ++i)
@@ -133,8 +115,6 @@ nlohmann::json label_batch_json(const train::Batch& batch) {
   }
   return result;
 }
-
-std::span<const FieldFlag> label_flags() { return kLabelFlags; }
 
 void evaluate_labels(const LabelEvaluation& arguments, const EncodeTest& encode) {
   const auto opened = open(arguments);

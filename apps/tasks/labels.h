@@ -19,9 +19,6 @@ namespace qkv::apps {
 // {"texts": [[ids of a text], ...], "labels": [...]} for --save-batches; "values" for numbers.
 nlohmann::json label_batch_json(const train::Batch& batch);
 
-// The flags of both tasks.
-std::span<const FieldFlag> label_flags();
-
 struct LabelEvaluation : EvaluationArguments {
   models::ClassificationTarget target = models::ClassificationTarget::texts;
 };

@@ -9,30 +9,6 @@
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kLmFlags[] = {
-    {"--train", "data.train", "FILE", "Training text (default: the resumed run's)"},
-    {"--valid", "data.valid", "FILE", "Validation text (default: the end of the training text)"},
-    {"--valid-share", "data.valid_share", "SHARE",
-     "Share of the training text to hold out for validation without --valid; 0: no validation"},
-    {"--documents", "data.documents", "blank-lines|lines|none",
-     "What ends a document; none: the file is one text (default with --tokenizer chars: none)"},
-    {"--skip-bad-utf8", "data.skip_bad_utf8", "", "Skip lines that are not UTF-8"},
-    {"--tokenizer", "tokenizer.source", "bpe|chars|DIR",
-     "Train byte-level BPE, take the text's characters, or use a folder's tokenizer"},
-    {"--vocab-size", "tokenizer.vocab_size", "N",
-     "Tokens of --tokenizer bpe; fewer if the text yields fewer"},
-    {"--from", "model.from", "DIR",
-     "Folder of a language model (gpt2, llama, ...) to start from, with its tokenizer\n"
-     "(default: random weights)"},
-    {"--blocks", "model.blocks", "gpt2|llama", "Kind of the blocks; with --preset characters: llama"},
-    {"--context", "model.max_positions", "TOKENS", "Maximum number of tokens that the model reads"},
-    {"--batch-tokens", "train.batch_tokens", "TOKENS", "Tokens per batch"},
-    {"--dropout", "model.dropout", "RATE", "Dropout of the embeddings and after each sublayer; 0: none"},
-};
-constexpr FieldFlag kLmRunFlags[] = {
-    {"--samples", "train.samples", "N", "Lines of generated text to show at each validation; 0: none"},
-};
-
 constexpr const char* kLmFooter = R"(Example:
   qkv train lm --train books.txt --valid valid.txt --out model --preset mini --max-minutes 60
   qkv train lm --train play.txt --tokenizer chars --preset characters --out model --max-minutes 45
@@ -67,8 +43,6 @@ TrainingTask lm_task() {
       .footer = kLmFooter,
       .presets = train::lm_preset_names(),
       .preset = "mini",
-      .flags = kLmFlags,
-      .run_flags = kLmRunFlags,
       .make_job = [] { return std::make_unique<train::LmJob>(); },
       .batch_json =
           [](const train::Batch& batch) {

@@ -9,38 +9,6 @@
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kPretrainBertFlags[] = {
-    {"--train", "data.train", "FILE",
-     "Training text, one sentence per line, a blank line between documents (default: the resumed run's)"},
-    {"--valid", "data.valid", "FILE", "Validation text, likewise (default: none)"},
-    {"--from", "model.from", "DIR",
-     "Folder of a BERT to continue, with its tokenizer; heads that it lacks are new (default: random\n"
-     "weights)"},
-    {"--skip-bad-utf8", "data.skip_bad_utf8", "", "Skip lines that are not UTF-8"},
-    {"--tokenizer", "vocabulary.tokenizer", "DIR",
-     "Folder with a WordPiece tokenizer to use (tokenizer.json or vocab.txt) (default: one is trained)"},
-    {"--vocab-size", "vocabulary.size", "N",
-     "Size of the vocabulary to train; smaller if the text yields fewer pieces"},
-    {"--cased", "vocabulary.cased", "", "Keep case and accents in the vocabulary to train"},
-    {"--max-length", "train.max_length", "TOKENS",
-     "Length of an input, special tokens included; longer sentences are cut and counted"},
-    {"--length-warmup", "train.length_warmup", "LENGTH:BATCHES,...",
-     "First batches with shorter inputs, such as 16:600,32:200, without next-sentence prediction but for\n"
-     "--nsp-from (default: none)"},
-    {"--nsp-from", "train.nsp_from", "LENGTH",
-     "Shortest length of --length-warmup with next-sentence prediction; 0: none has it"},
-    {"--no-nsp", "train.no_nsp", "", "Masked language modelling alone, without next-sentence prediction"},
-    {"--short-share", "train.short_share", "SHARE", "Pairs made for a random shorter length"},
-    {"--halves", "train.halves", "", "Divide pairs near their middle, not after a random sentence"},
-    {"--neighbours", "train.neighbours", "DOCUMENTS",
-     "Sample negative sentences from the nearest documents, up to this many before and after; 0: from any\n"
-     "other document"},
-    {"--mask-rate", "train.mask_rate", "SHARE", "Tokens to predict"},
-    {"--whole-word", "train.whole_words", "", "Mask all pieces of a word together"},
-    {"--batch-tokens", "train.batch_tokens", "TOKENS", "Tokens per batch"},
-    {"--dropout", "model.dropout", "RATE", "Dropout of the embeddings and after each sublayer; 0: none"},
-};
-
 constexpr const char* kPretrainBertFooter = R"(Example:
   qkv train pretrain-bert --train books.txt --valid more_books.txt --out bert \
       --length-warmup 16:700,32:300,64:300 --batch-tokens 2048 --max-minutes 60
@@ -78,8 +46,6 @@ TrainingTask pretrain_bert_task() {
           .footer = kPretrainBertFooter,
           .presets = models::shape_preset_names(),
           .preset = "mini",
-          .flags = kPretrainBertFlags,
-          .run_flags = {},
           .make_job = [] { return std::make_unique<train::PretrainBertJob>(); },
           .batch_json = bert_batch_json,
           .add_evaluation = add_pretrain_bert_evaluation};

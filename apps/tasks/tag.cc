@@ -11,13 +11,6 @@
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kTagFlags[] = {
-    {"--train", "data.train", "FILE", "Tagged sentences to train on (default: the resumed run's)"},
-    {"--valid", "data.valid", "FILE", "Tagged sentences to validate on (default: none)"},
-    {"--word-column", "data.word_column", "N", "Column of the words, from 1"},
-    {"--tag-column", "data.tag_column", "N", "Column of the tags, from 1; 0: the last"},
-};
-
 constexpr const char* kTagFooter = R"(Example:
   qkv train tag --train train.conll --valid dev.conll --from all-MiniLM-L6-v2 --out model
   qkv train tag --train en-ud-train.conllu --word-column 2 --tag-column 4 --out model
@@ -66,9 +59,6 @@ TrainingTask tag_task() {
           .footer = kTagFooter,
           .presets = models::shape_preset_names(),
           .preset = "mini",
-          .flags = kTagFlags,
-          .run_flags = {},
-          .shared_flags = label_flags(),
           .make_job = [] { return std::make_unique<train::TagJob>(); },
           .batch_json = label_batch_json,
           .add_evaluation = add_tag_evaluation};

@@ -9,39 +9,6 @@
 namespace qkv::apps {
 namespace {
 
-constexpr FieldFlag kTranslationFlags[] = {
-    {"--src", "data.source", "FILE", "Training text, one sentence per line (default: the resumed run's)"},
-    {"--tgt", "data.target", "FILE", "Its translation, line by line (default: the resumed run's)"},
-    {"--valid-src", "data.valid_source", "FILE", "Validation text (default: none)"},
-    {"--valid-tgt", "data.valid_target", "FILE", "Its translation (default: none)"},
-    {"--from", "model.from", "DIR",
-     "Folder of an encoder-decoder (Marian, T5) to start from, with its tokenizer (default: random weights)"},
-    {"--skip-bad-utf8", "data.skip_bad_utf8", "", "Skip lines that are not UTF-8"},
-    {"--max-length", "train.max_length", "TOKENS", "Skip pairs with a longer side"},
-    {"--vocab", "vocabulary.model", "FILE", "SentencePiece model to use (default: one is trained)"},
-    {"--target-vocab", "vocabulary.target_model", "FILE",
-     "Likewise for the target, with --separate-vocab (default: one is trained)"},
-    {"--vocab-size", "vocabulary.size", "N",
-     "Size of the vocabulary to train; smaller if the text yields fewer pieces"},
-    {"--vocab-lines", "vocabulary.lines", "LINES",
-     "Lines to train the vocabulary on, a random sample of both files; 0: all"},
-    {"--vocab-kind", "vocabulary.kind", "unigram|bpe", "Kind of the vocabulary to train"},
-    {"--separate-vocab", "vocabulary.separate", "", "Train one vocabulary per language"},
-    {"--byte-fallback", "vocabulary.byte_fallback", "", "Encode rare characters as bytes, not <unk>"},
-    {"--source-lang", "vocabulary.source_lang", "CODE",
-     "Language of the source, such as en (default: unknown)"},
-    {"--target-lang", "vocabulary.target_lang", "CODE",
-     "Language of the target, such as de (default: unknown)"},
-    {"--batch-tokens", "train.batch_tokens", "TOKENS", "Source and target tokens per batch"},
-    {"--label-smoothing", "train.label_smoothing", "SHARE", "Label smoothing; 0: none"},
-    {"--dropout", "model.dropout", "RATE", "Dropout after each sublayer; 0: none"},
-};
-constexpr FieldFlag kTranslationRunFlags[] = {
-    {"--bleu-every", "train.bleu_every", "N",
-     "Validations between BLEU scores; 0: no BLEU, the loss selects the best model"},
-    {"--bleu-sentences", "train.bleu_sentences", "N", "Translate the first N sentences for BLEU; 0: all"},
-};
-
 constexpr const char* kTranslationFooter = R"(Example:
   qkv train translation --src train.en --tgt train.de --valid-src val.en --valid-tgt val.de \
       --out model --preset small --dropout 0.3 --max-minutes 60
@@ -76,8 +43,6 @@ TrainingTask translation_task() {
           .footer = kTranslationFooter,
           .presets = models::preset_names(),
           .preset = "small",
-          .flags = kTranslationFlags,
-          .run_flags = kTranslationRunFlags,
           .make_job = [] { return std::make_unique<train::TranslationJob>(); },
           .batch_json =
               [](const train::Batch& batch) {

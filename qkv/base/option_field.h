@@ -4,6 +4,9 @@
 // which calls visit(OptionField, member) for each option that a user sets. Checks, the command line, the JSON
 // of requests and its OpenAPI description follow from it.
 
+#include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -13,6 +16,12 @@
 #include "qkv/base/field_text.h"
 
 namespace qkv {
+
+// A limit in a message: whole numbers without an exponent.
+inline std::string limit_text(double number) {
+  const bool whole = std::abs(number) < 1e15 && std::trunc(number) == number;
+  return whole ? field_text(static_cast<int64_t>(number)) : field_text(number);
+}
 
 // The numbers that an option may have. NaN is in no range.
 struct Range {
@@ -29,9 +38,9 @@ struct Range {
     const double infinity = std::numeric_limits<double>::infinity();
     if (least == -infinity) return "a finite number";
     if (most == infinity)
-      return without_least ? concat("a number above ", least) : field_text(least) + " or more";
-    return concat(without_least ? "above " : "", field_text(least), " to ", without_most ? "below " : "",
-                  field_text(most));
+      return without_least ? "a number above " + limit_text(least) : limit_text(least) + " or more";
+    return concat(without_least ? "above " : "", limit_text(least), " to ", without_most ? "below " : "",
+                  limit_text(most));
   }
 };
 constexpr Range at_least(double least) { return {.least = least}; }
@@ -39,6 +48,7 @@ constexpr Range between(double least, double most) { return {.least = least, .mo
 // Numbers are finite.
 constexpr Range any_number() { return {.without_least = true, .without_most = true}; }
 constexpr Range above(double least) { return {.least = least, .without_least = true, .without_most = true}; }
+constexpr Range above(double least, double most) { return {least, most, true}; }
 // Shares and rates: 0 to below 1.
 constexpr Range below_one() { return {.least = 0, .most = 1, .without_most = true}; }
 
@@ -50,17 +60,30 @@ struct OptionField {
   std::string_view group = {};  // options that belong together; empty: the usual ones
 };
 
+// Values with a range, and their number. Durations are options in seconds.
+template <class Value>
+inline constexpr bool is_number = (std::is_arithmetic_v<Value> && !std::is_same_v<Value, bool>) ||
+                                  std::is_same_v<Value, std::chrono::milliseconds>;
+template <class Value>
+auto number_of(const Value& value) {
+  if constexpr (std::is_arithmetic_v<Value>) {
+    return value;
+  } else {
+    return std::chrono::duration<double>(value).count();
+  }
+}
+
 template <class Value>
 void require_in_range(std::string_view name, const Value& value, const Range& range) {
-  if (!range.contains(static_cast<double>(value)))
-    throw UsageError(concat(name, ": expected ", range.text(), ", found ", value));
+  if (!range.contains(static_cast<double>(number_of(value))))
+    throw UsageError(concat(name, ": expected ", range.text(), ", found ", number_of(value)));
 }
 
 // Throws UsageError naming the first option that is out of its range, what was expected and what was found.
 template <class Options>
 void require_ranges(const Options& options) {
   Options::visit_fields(options, []<class Value>(const OptionField& field, const Value& value) {
-    if constexpr (std::is_arithmetic_v<Value>) require_in_range(field.name, value, field.range);
+    if constexpr (is_number<Value>) require_in_range(field.name, value, field.range);
   });
 }
 

@@ -84,42 +84,32 @@ struct SearchOptions {
 
 template <class Self, class Visit>
 void SearchOptions::visit_fields(Self&& self, const Visit& visit) {
-  constexpr Range lengths{.least = 1, .most = 1e9, .expected = "1 to 1e9"};
   constexpr Range penalties{.least = 0, .without_most = true, .expected = "a number that is not negative"};
-  visit(OptionField{"beam", "N", "Hypotheses kept at each step; 1: greedy search", between(1, 1024),
-                    kBeamSearch},
+  visit({"beam", "N", "Hypotheses kept at each step; 1: greedy search", between(1, 1024), kBeamSearch},
         self.beam);
-  visit(OptionField{"nbest", "N", "Outputs, best first", between(1, 1024), kOutputs}, self.nbest);
-  visit(OptionField{"length_penalty", "ALPHA", "Length penalty: larger values favour longer outputs",
-                    any_number(), kBeamSearch},
+  visit({"nbest", "N", "Outputs, best first", between(1, 1024), kOutputs}, self.nbest);
+  visit({"length_penalty", "ALPHA", "Length penalty: larger values favour longer outputs", any_number(),
+         kBeamSearch},
         self.length_penalty);
-  visit(OptionField{"length_penalty_type",
-                    "",
-                    "Divisor of an output's log-probability\n"
-                    "  transformers: length ^ alpha\n"
-                    "  gnmt: ((5 + length) / 6) ^ alpha (Wu et al. 2016)",
-                    {},
-                    kGnmt},
+  visit({"length_penalty_type",
+         "",
+         "Divisor of an output's log-probability\n"
+         "  transformers: length ^ alpha\n"
+         "  gnmt: ((5 + length) / 6) ^ alpha (Wu et al. 2016)",
+         {},
+         kGnmt},
         self.length_penalty_type);
-  visit(OptionField{"coverage_penalty", "BETA",
-                    "Coverage penalty: penalise untranslated source words (Wu et al. 2016); 0: off",
-                    penalties, kGnmt},
+  visit({"coverage_penalty", "BETA",
+         "Coverage penalty: penalise untranslated source words (Wu et al. 2016); 0: off", penalties, kGnmt},
         self.coverage_penalty);
-  visit(OptionField{"max_new_tokens", "TOKENS", "Maximum length of an output, its end token not counted",
-                    lengths},
-        self.max_new_tokens);
-  visit(OptionField{"min_new_tokens",
-                    "TOKENS",
-                    "Minimum length of an output, its end token not counted",
-                    {.least = 0, .expected = "a number that is not negative"}},
+  visit(
+      {"max_new_tokens", "TOKENS", "Maximum length of an output, its end token not counted", between(1, 1e9)},
+      self.max_new_tokens);
+  visit({"min_new_tokens", "TOKENS", "Minimum length of an output, its end token not counted", at_least(0)},
         self.min_new_tokens);
-  visit(OptionField{"no_repeat_ngram",
-                    "TOKENS",
-                    "Never repeat an n-gram of this size; 0: off",
-                    {.least = 0, .expected = "0 (no such rule) or more"}},
+  visit({"no_repeat_ngram", "TOKENS", "Never repeat an n-gram of this size; 0: off", at_least(0)},
         self.no_repeat_ngram);
-  visit(OptionField{"repetition_penalty", "FACTOR", "Above 1: repeated tokens become less likely; 1: off",
-                    above(0)},
+  visit({"repetition_penalty", "FACTOR", "Above 1: repeated tokens become less likely; 1: off", above(0)},
         self.repetition_penalty);
 }
 

@@ -5,6 +5,6 @@
 
 namespace qkv::serve::page {
 
-extern const std::string_view kIndexHtml, kPageCss, kPageJs, kOpenapiJson;
+extern const std::string_view kIndexHtml, kPageCss, kPageJs;
 
 }  // namespace qkv::serve::page

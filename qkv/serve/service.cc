@@ -162,6 +162,8 @@ bool equal_keys(std::string_view left, std::string_view right) {
   return difference == 0;
 }
 
+}  // namespace
+
 std::vector<Route> all_routes() {
   std::vector<Route> routes;
   for (const auto& some :
@@ -169,8 +171,6 @@ std::vector<Route> all_routes() {
     routes.insert(routes.end(), some.begin(), some.end());
   return routes;
 }
-
-}  // namespace
 
 Service::Service(const ServiceOptions& options)
     : options_(options),
@@ -195,6 +195,7 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
     if (method == route.method) found = &route;
     allowed += concat(allowed.empty() ? "" : ", ", route.method);
   }
+  static const Route kNoRoute;
   std::string id(request.header("X-Request-Id"));
   if (id.empty() || id.size() > 128 || !is_printable(id)) id = concat("qkv-", first_id_, "-", requests_++);
   const bool bad_time_limit = !request.header("X-Timeout-Ms").empty() && !time_limit(request);
@@ -209,9 +210,8 @@ void Service::handle(HttpRequest request, ReplyHandle reply) {
   auto counted = std::make_shared<CountedReply>(
       std::move(reply), metrics_, options_,
       RequestNote{found ? found->path : "other", id, logged_client, request.method, request.path});
-  const auto exchange =
-      std::make_shared<Exchange>(std::move(request), std::move(counted), std::move(id), client, deadline,
-                                 found ? found->error_shape : openai_error);
+  const auto exchange = std::make_shared<Exchange>(std::move(request), std::move(counted), std::move(id),
+                                                   client, deadline, found ? *found : kNoRoute);
   try {
     if (asks_methods) {
       const std::string methods = allowed.empty() ? "GET, HEAD, POST" : allowed;

@@ -2,6 +2,33 @@
 
 namespace qkv::train {
 
+void Settings::Setting::flag(FieldFlag one) {
+  option = std::move(one);
+  if (option.unit == "|") option.unit = names;
+  option.on_resume = !decides_weights && name.starts_with("train.");
+  option.field = name;
+  if (!option.flag.empty()) return;
+  option.flag = "--" + name.substr(name.find('.') + 1);
+  std::ranges::replace(option.flag, '_', '-');
+}
+
+void Settings::flag(std::string_view name, FieldFlag one) {
+  for (Setting& setting : all_) {
+    if (setting.name == name) return setting.flag(std::move(one));
+  }
+  throw UsageError(concat(name, ": expected a setting, found none of this name"));
+}
+
+std::vector<FieldFlag> Settings::flags() const {
+  std::vector<FieldFlag> result;
+  for (const Setting& setting : all_) {
+    if (setting.option.help.empty()) continue;
+    result.push_back(setting.option);
+    result.back().value = setting.text();
+  }
+  return result;
+}
+
 bool Settings::set(std::string_view name, std::string_view text) const {
   for (const Setting& setting : all_) {
     if (setting.name != name) continue;

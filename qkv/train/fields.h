@@ -1,6 +1,8 @@
 #pragma once
 // Settings that are listed once, for setting, listing and comparing: each struct of options has a function
-//   list_settings(all, options), which calls all.add("train.seed", options.seed, kDecidesWeights) for each.
+//   list_settings(all, options), which calls all.add("train.seed", options.seed, kDecidesWeights) for each,
+// with its range if it has one, and .flag({"N", "Seed of ..."}) if `qkv train` has an option for
+// it.
 
 #include <algorithm>
 #include <functional>
@@ -43,14 +45,29 @@ void require_setting(std::string_view name, const Value& value, bool holds, std:
 // References to options, by name. It must not outlive them.
 class Settings {
  public:
+  struct Setting {
+    std::string name;
+    std::function<std::string()> text;
+    std::function<void(std::string_view field, std::string_view text)> set;
+    std::function<void()> check;  // of the range; empty: any value
+    bool decides_weights;
+    std::string names = {};  // of an enum's values: "f32|bf16"
+    FieldFlag option = {};   // without help: none
+
+    // Unit "|": the names of an enum. Bookkeeping of training may change when a run is resumed.
+    void flag(FieldFlag one);
+  };
+
   // An enum's names are found by words(Enum), declared in the enum's namespace.
   template <class Value>
-  void add(std::string name, Value& value, bool decides_weights) {
+  Setting& add(std::string name, Value& value, bool decides_weights) {
     if (std::ranges::find(all_, name, &Setting::name) != all_.end())
       throw UsageError(concat(name, ": two settings have this name"));
     Setting setting{
         .name = std::move(name), .text = {}, .set = {}, .check = {}, .decides_weights = decides_weights};
     if constexpr (std::is_enum_v<Value>) {
+      for (const auto& [word, meaning] : words(value))
+        setting.names += concat(setting.names.empty() ? "" : "|", word);
       setting.text = [&value] { return field_text(words(value), value); };
       setting.set = [&value](std::string_view field, std::string_view text) {
         parse_field(field, text, words(value), value);
@@ -61,12 +78,13 @@ class Settings {
         parse_field(field, text, value);
       };
     }
-    all_.push_back(std::move(setting));
+    return all_.emplace_back(std::move(setting));
   }
   template <class Value>
-  void add(const std::string& name, Value& value, bool decides_weights, const Range& range) {
+  Setting& add(const std::string& name, Value& value, bool decides_weights, const Range& range) {
     add(name, value, decides_weights);
     all_.back().check = [name, &value, range] { require_in_range(name, value, range); };
+    return all_.back();
   }
 
   // The fields of a model's shape or configuration, which has fields() and set_field() of its own, but these.
@@ -85,23 +103,21 @@ class Settings {
     }
   }
 
+  // Gives a setting that was added an option of `qkv train`, or another one.
+  void flag(std::string_view name, FieldFlag one);
+
   // Sets the setting called `name` from text. Returns false if there is none; throws UsageError for an
   // invalid value.
   bool set(std::string_view name, std::string_view text) const;
   // All settings as name and text.
   std::vector<Field> list() const;
+  // The options of `qkv train`.
+  std::vector<FieldFlag> flags() const;
   // Throws UsageError naming the first setting that is out of its range, what was expected and what was
   // found.
   void validate() const;
 
  private:
-  struct Setting {
-    std::string name;
-    std::function<std::string()> text;
-    std::function<void(std::string_view field, std::string_view text)> set;
-    std::function<void()> check;  // of the range; empty: any value
-    bool decides_weights;
-  };
   std::vector<Setting> all_;
 };
 

@@ -87,6 +87,12 @@ std::vector<Field> Job::fields() const {
 
 std::vector<Field> Job::task_fields() const { return task_settings().list(); }
 
+std::vector<FieldFlag> Job::flags() const {
+  std::vector<FieldFlag> all = task_settings().flags();
+  for (FieldFlag& flag : train::flags(options)) all.push_back(std::move(flag));
+  return all;
+}
+
 void Job::validate_ranges() const { task_settings().validate(); }
 
 Settings Job::task_settings() const {

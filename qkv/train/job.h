@@ -33,6 +33,8 @@ class Job {
   virtual bool set_field(std::string_view name, std::string_view value);
   // All settings, in the form of set_field().
   std::vector<Field> fields() const;
+  // Those of them that are options of `qkv train`.
+  std::vector<FieldFlag> flags() const;
   // Throws UsageError naming the first setting of data, model and task that is out of its range.
   void validate_ranges() const;
   // Applies a preset to the model. Throws UsageError listing the presets for an unknown one.

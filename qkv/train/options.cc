@@ -50,42 +50,80 @@ static Words<OptimizerKind> words(OptimizerKind) {
 }
 
 static void list_settings(Settings& all, TrainOptions& o) {
-  all.add("train.accumulate", o.accumulate, kDecidesWeights, at_least(1));
-  all.add("train.recompute", o.recompute, kBookkeeping);
-  all.add("train.precision", o.precision, kDecidesWeights);
-  all.add("train.seed", o.seed, kDecidesWeights);
-  all.add("train.device", o.device, kDecidesWeights);
-  all.add("train.average_last", o.average_last, kDecidesWeights, at_least(0));
-  all.add("train.max_epochs", o.max_epochs, kBookkeeping, at_least(0));
-  all.add("train.max_steps", o.max_steps, kBookkeeping, at_least(0));
-  all.add("train.max_minutes", o.max_minutes, kBookkeeping, at_least(0));
+  all.add("train.accumulate", o.accumulate, kDecidesWeights, at_least(1))
+      .flag({"BATCHES", "Batches per step (gradient accumulation)"});
+  all.add("train.recompute", o.recompute, kBookkeeping)
+      .flag({"", "Gradient checkpointing: less memory, more time, the same bits"});
+  all.add("train.precision", o.precision, kDecidesWeights)
+      .flag({"f32|bf16",
+             "Operands of products; bf16: mixed precision, faster on processors with instructions for it. "
+             "Weights, sums and optimizer remain f32"});
+  all.add("train.seed", o.seed, kDecidesWeights)
+      .flag({"N", "Seed of initial weights, data order and dropout"});
+  all.add("train.device", o.device, kDecidesWeights)
+      .flag(
+          {"|", "Where to compute; reference: plain loops in double precision, slow, for checking numbers"});
+  all.add("train.average_last", o.average_last, kDecidesWeights, at_least(0))
+      .flag({"N", "Export the mean of the weights of the last N validations instead; 0: off"});
+  all.add("train.max_epochs", o.max_epochs, kBookkeeping, at_least(0))
+      .flag({"EPOCHS", "Stop after this many epochs; 0: no limit (without any limit: 40, with --from: 3)"});
+  all.add("train.max_steps", o.max_steps, kBookkeeping, at_least(0))
+      .flag({"STEPS", "Stop after this many steps; 0: no limit"});
+  all.add("train.max_minutes", o.max_minutes, kBookkeeping, at_least(0))
+      .flag({"MINUTES",
+             "Stop after this time, validation included; 0: no limit. Schedule and warm-up fit the steps "
+             "that this time has. Up to 10 minutes, other defaults make a small model in small batches"});
   all.add("train.fit_steps", o.fit_steps, kBookkeeping);
-  all.add("train.validate_every", o.validate_every, kBookkeeping, at_least(0));
+  all.add("train.validate_every", o.validate_every, kBookkeeping, at_least(0))
+      .flag({"STEPS",
+             "Steps between validations; 0: after each epoch (default: after each epoch or more often, as "
+             "fits the run, in at most a tenth of its time)"});
   all.add("train.validation_items", o.samples, kBookkeeping);
   all.add("train.fit_validation", o.fit_validation, kBookkeeping);
-  all.add("train.patience", o.patience, kBookkeeping, at_least(0));
+  all.add("train.patience", o.patience, kBookkeeping, at_least(0))
+      .flag({"N", "Stop after N validations without a new best; 0: never"});
   all.add("train.best_by", o.best_by, kBookkeeping);
-  all.add("train.checkpoint_every", o.checkpoint_every, kBookkeeping, at_least(0));
-  all.add("train.checkpoint_minutes", o.checkpoint_minutes, kBookkeeping, at_least(0));
+  all.add("train.checkpoint_every", o.checkpoint_every, kBookkeeping, at_least(0))
+      .flag({"STEPS", "Steps between checkpoints; 0: off"});
+  all.add("train.checkpoint_minutes", o.checkpoint_minutes, kBookkeeping, at_least(0))
+      .flag({"MINUTES", "Minutes between checkpoints; 0: off"});
   all.add("train.keep_checkpoints", o.keep_checkpoints, kBookkeeping, at_least(1));
-  all.add("train.save_batches", o.save_batches, kBookkeeping);
+  all.add("train.save_batches", o.save_batches, kBookkeeping)
+      .flag({"FILE",
+             "Write the token ids of each batch to this file, one JSON object per line, to train another "
+             "program on the same batches; '' turns it off in a resumed run (default: none)"});
   all.add("train.log_every", o.log_every, kBookkeeping, at_least(1));
-  all.add("schedule.kind", o.schedule.kind, kDecidesWeights);
-  all.add("schedule.learning_rate", o.schedule.learning_rate, kDecidesWeights);
+  all.add("schedule.kind", o.schedule.kind, kDecidesWeights)
+      .flag({"|", "Learning rate schedule; cosine and linear fall to schedule.minimum at the last step",
+             "--schedule"});
+  all.add("schedule.learning_rate", o.schedule.learning_rate, kDecidesWeights)
+      .flag({"RATE", "Maximum learning rate (not for --schedule paper)"});
   all.add("schedule.minimum", o.schedule.minimum, kDecidesWeights);
-  all.add("schedule.warmup_steps", o.schedule.warmup_steps, kDecidesWeights);
+  all.add("schedule.warmup_steps", o.schedule.warmup_steps, kDecidesWeights)
+      .flag({"STEPS",
+             "Warm-up steps to the maximum learning rate; 0: none. A default is at most a tenth of the run"});
   all.add("schedule.fit_warmup", o.schedule.fit_warmup, kDecidesWeights);
   all.add("schedule.factor", o.schedule.factor, kDecidesWeights);
   all.add("schedule.total_steps", o.schedule.total_steps, kDecidesWeights);
   all.add("schedule.refits", o.schedule.refits, kDecidesWeights);
   all.add("optimizer.kind", o.optimizer_kind, kDecidesWeights);
   all.add("optimizer.clip_norm", o.optimizer.clip_norm, kDecidesWeights, at_least(0));
-  all.add("optimizer.average_decay", o.optimizer.average_decay, kDecidesWeights, below_one());
+  all.add("optimizer.average_decay", o.optimizer.average_decay, kDecidesWeights, below_one())
+      .flag({"RATE", "Decay of the moving average of the weights, which is exported; 0: no average"});
   all.add("optimizer.decay_vectors", o.decay_vectors, kDecidesWeights);
-  all.add("lora.rank", o.lora.rank, kDecidesWeights);
-  all.add("lora.alpha", o.lora.alpha, kDecidesWeights);
-  all.add("lora.targets", o.lora.targets, kDecidesWeights);
-  all.add("lora.dtype", o.lora.dtype, kDecidesWeights);
+  all.add("lora.rank", o.lora.rank, kDecidesWeights)
+      .flag(
+          {"RANK",
+           "Train low-rank updates (LoRA) of the model of --from, and write an adapter; 0: train all weights",
+           "--lora"});
+  all.add("lora.alpha", o.lora.alpha, kDecidesWeights)
+      .flag({"X", "Factor of the updates, times 1 / RANK", "--lora-alpha"});
+  all.add("lora.targets", o.lora.targets, kDecidesWeights)
+      .flag({"NAMES",
+             "Projections to update, separated by commas: q_proj, k_proj, v_proj, out_proj, fc1, fc2, gate",
+             "--lora-targets"});
+  all.add("lora.dtype", o.lora.dtype, kDecidesWeights)
+      .flag({"|", "Dtype of the frozen weights under the updates", "--lora-dtype"});
   all.add("adam.beta1", o.adam.beta1, kDecidesWeights);
   all.add("adam.beta2", o.adam.beta2, kDecidesWeights);
   all.add("adam.epsilon", o.adam.epsilon, kDecidesWeights);
@@ -121,6 +159,12 @@ std::vector<Field> fields(TrainOptions options) {
   Settings all;
   list_settings(all, options);
   return all.list();
+}
+
+std::vector<FieldFlag> flags(TrainOptions options) {
+  Settings all;
+  list_settings(all, options);
+  return all.flags();
 }
 
 void TrainOptions::validate() const {

@@ -112,6 +112,8 @@ bool set_field(TrainOptions& options, std::string_view name, std::string_view va
 // All options as name and text. Limits, validation and bookkeeping do not affect the weights: a resumed run
 // may change them.
 std::vector<Field> fields(TrainOptions options);
+// Those of them that are options of `qkv train`.
+std::vector<FieldFlag> flags(TrainOptions options);
 
 // The selected optimizer. `groups`: the task's (Task::parameter_groups()); unless decay_vectors is set, their
 // vectors have no weight decay either. Throws UsageError naming an option that is out of range.

@@ -117,6 +117,15 @@ struct Field {
   bool decides_weights = true;
 };
 
+// A field's option of `qkv train`.
+struct FieldFlag {
+  std::string unit;        // of its value: STEPS, FILE, f32|bf16; "|": an enum's; empty: the option sets true
+  std::string help;        // without the default, which is `value`, unless it says "(default: ...)"
+  std::string flag = {};   // empty: --max-steps for train.max_steps
+  bool on_resume = false;  // whether it may change when a run is resumed
+  std::string field = {}, value = {};
+};
+
 class Settings;  // fields.h
 
 // Descriptions for reports.

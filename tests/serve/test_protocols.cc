@@ -172,28 +172,6 @@ TEST(Operation, HealthMetricsAndPage) {
   EXPECT_EQ(ask(service, {.method = "GET", .path = "/health"}).status, 200);
 }
 
-// scripts/openapi writes it.
-TEST(Operation, TheOpenApiDocumentHasEveryRoute) {
-  Service service(serving({"bert_texts"}));
-  const json document = json_of(ask(service, {.method = "GET", .path = "/openapi.json"}));
-  std::set<std::string> documented, existing;
-  for (const auto& [path, methods] : document["paths"].items()) {
-    for (const auto& [method, operation] : methods.items()) {
-      if (method == "parameters") continue;
-      std::string route = path;
-      if (const size_t parameter = route.find('{'); parameter != std::string::npos)
-        route.replace(parameter, route.npos, "*");
-      documented.insert((method == "get" ? "GET " : "POST ") + route);
-      EXPECT_TRUE(operation["responses"].contains("200")) << path;
-    }
-  }
-  for (const auto& routes : {serve::openai_routes(), serve::libretranslate_routes(), serve::tei_routes(),
-                             serve::own_routes(), serve::operation_routes()}) {
-    for (const serve::Route& route : routes) existing.insert(std::string(route.method) + " " + route.path);
-  }
-  EXPECT_EQ(documented, existing);
-}
-
 TEST(Operation, RoutesKeysAndCors) {
   serve::ServiceOptions options = serving({"bert_texts"});
   options.keys = {"secret-1", "secret-2"};

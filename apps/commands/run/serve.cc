@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "apps/cli/field_options.h"
 #include "apps/cli/messages.h"
 #include "apps/engine_options.h"
 #include "apps/load_options.h"
@@ -24,22 +25,19 @@
 namespace qkv::apps {
 namespace {
 
+constexpr double kSeconds = 1e6;  // of any time limit, at most
+
 struct ServeArguments {
   std::vector<std::string> models;
   models::LoadOptions load;
   EngineArguments engine;
-  std::string host = "127.0.0.1";
-  int port = 8080, queue = 1024;
+  serve::HttpOptions http;
+  int queue = 1024;
   double max_wait_ms = 0, deadline = 600, drain = 30, drain_delay = 0;
-  int64_t body_bytes = 8 << 20, pending_bytes = 256 << 20, connections = 4096;
-  double header_timeout = 10, body_timeout = 30, idle_timeout = 75, write_timeout = 30;
-  bool reuse_port = false;
-  std::string key_file, cors_origin, certificate, private_key, log;
+  std::string key_file, cors_origin, log;
 };
 
-std::chrono::milliseconds milliseconds_of(const char* option, double seconds) {
-  if (!(seconds >= 0 && seconds <= 1e6))
-    throw UsageError(concat(option, ": expected 0 to 1000000 seconds, found ", seconds));
+std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
@@ -112,32 +110,14 @@ serve::ServerOptions server_options(const ServeArguments& arguments, const std::
   }
   options.service.work.engine = arguments.engine.engine;
   options.service.work.step_model = arguments.engine.step_model;
-  if (arguments.queue < 1) throw UsageError(concat("--queue: expected at least 1, found ", arguments.queue));
   options.service.work.queue = options.service.work.encode.queue = static_cast<size_t>(arguments.queue);
-  if (!(arguments.max_wait_ms >= 0 && arguments.max_wait_ms <= 10'000))
-    throw UsageError(concat("--max-wait-ms: expected 0 to 10000, found ", arguments.max_wait_ms));
   options.service.work.encode.max_wait =
       std::chrono::microseconds(static_cast<int64_t>(arguments.max_wait_ms * 1000));
-  options.service.deadline = milliseconds_of("--deadline", arguments.deadline);
-  if (options.service.deadline.count() < 1)
-    throw UsageError(concat("--deadline: expected at least 0.001 seconds, found ", arguments.deadline));
+  options.service.deadline = milliseconds_of(arguments.deadline);
   options.service.keys = read_keys(arguments.key_file);
   options.service.cors_origin = arguments.cors_origin;
   if (log) options.service.log = [log](const std::string& line) { log->add(line); };
-  options.http.host = arguments.host;
-  if (arguments.port < 0 || arguments.port > 65535)
-    throw UsageError(concat("--port: expected 0 to 65535, found ", arguments.port));
-  options.http.port = static_cast<uint16_t>(arguments.port);
-  options.http.reuse_port = arguments.reuse_port;
-  options.http.body_bytes = arguments.body_bytes;
-  options.http.pending_bytes = arguments.pending_bytes;
-  options.http.connections = arguments.connections;
-  options.http.header_timeout = milliseconds_of("--header-timeout", arguments.header_timeout);
-  options.http.body_timeout = milliseconds_of("--body-timeout", arguments.body_timeout);
-  options.http.write_timeout = milliseconds_of("--write-timeout", arguments.write_timeout);
-  options.http.idle_timeout = milliseconds_of("--idle-timeout", arguments.idle_timeout);
-  options.http.certificate = arguments.certificate;
-  options.http.private_key = arguments.private_key;
+  options.http = arguments.http;
   return options;
 }
 
@@ -207,13 +187,13 @@ void serve_models(const ServeArguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);
   const WaitedSignals signals;
   const auto log = arguments.log.empty() ? nullptr : std::make_shared<LogFile>(arguments.log);
-  const auto drain = milliseconds_of("--drain", arguments.drain),
-             drain_delay = milliseconds_of("--drain-delay", arguments.drain_delay);
+  const auto drain = milliseconds_of(arguments.drain), drain_delay = milliseconds_of(arguments.drain_delay);
   const std::unique_ptr<serve::Server> opened = opened_server(server_options(arguments, log));
   serve::Server& server = *opened;
-  const char* const scheme = arguments.certificate.empty() ? "http" : "https";
-  const std::string host =
-      arguments.host.find(':') == std::string::npos ? arguments.host : concat("[", arguments.host, "]");
+  const char* const scheme = arguments.http.certificate.empty() ? "http" : "https";
+  const std::string host = arguments.http.host.find(':') == std::string::npos
+                               ? arguments.http.host
+                               : concat("[", arguments.http.host, "]");
   std::string names;
   for (const auto& model : server.service().models().all())
     names += concat(names.empty() ? "" : ", ", model->name(), " (", model->kind(), ")");
@@ -255,36 +235,25 @@ void add_serve(Command& app) {
              "Model folders, and their names in requests (default: the folder's name)")
       ->required();
   add_load_options(*command, arguments->load);
-  add_option(*command, "--host", arguments->host, "ADDRESS", "Address to listen on");
-  add_option(*command, "--port", arguments->port, "PORT", "Port to listen on; 0: any free one");
-  command->add_flag("--reuse-port", arguments->reuse_port,
-                    "Share the port with other qkv processes (SO_REUSEPORT)");
+  add_field_options(*command, arguments->http);
   add_engine_options(*command, arguments->engine);
   add_prompt_options(*command, arguments->engine);
   add_option(*command, "--queue", arguments->queue, "N",
-             "Maximum number of queued prompts, texts or images per model; 429 beyond");
+             "Maximum number of queued prompts, texts or images per model; 429 beyond")
+      ->check(at_least(1));
   add_option(*command, "--max-wait-ms", arguments->max_wait_ms, "MS",
-             "Maximum time that an encoder waits for a full batch");
+             "Maximum time that an encoder waits for a full batch")
+      ->check(in_range(0.0, 10'000.0));
   add_option(*command, "--deadline", arguments->deadline, "SECONDS",
-             "Maximum time from a request's arrival to its result; then 504. X-Timeout-Ms may shorten it");
+             "Maximum time from a request's arrival to its result; then 504. X-Timeout-Ms may shorten it")
+      ->check(in_range(0.001, kSeconds));
   add_option(*command, "--drain", arguments->drain, "SECONDS",
-             "Maximum time for in-flight requests at shutdown");
+             "Maximum time for in-flight requests at shutdown")
+      ->check(in_range(0.0, kSeconds));
   add_option(*command, "--drain-delay", arguments->drain_delay, "SECONDS",
              "Time before shutdown in which /ready returns 503 and other requests still succeed, so that\n"
-             "load balancers notice");
-  add_option(*command, "--body-bytes", arguments->body_bytes, "BYTES", "Maximum size of a request body");
-  add_option(*command, "--pending-bytes", arguments->pending_bytes, "BYTES",
-             "Maximum size of all requests that arrive, wait or are handled together; 503 for the largest\n"
-             "incomplete ones beyond");
-  add_option(*command, "--connections", arguments->connections, "N", "Maximum number of open connections");
-  add_option(*command, "--header-timeout", arguments->header_timeout, "SECONDS",
-             "Maximum time to receive a request's header; then 408");
-  add_option(*command, "--body-timeout", arguments->body_timeout, "SECONDS",
-             "Maximum time to receive a request's body; then 408");
-  add_option(*command, "--write-timeout", arguments->write_timeout, "SECONDS",
-             "Maximum time for a client to accept more of a response; then the connection is closed");
-  add_option(*command, "--idle-timeout", arguments->idle_timeout, "SECONDS",
-             "Maximum time between two requests of a connection");
+             "load balancers notice")
+      ->check(in_range(0.0, kSeconds));
   add_option(
       *command, "--key-file", arguments->key_file, "FILE",
       "API keys, one per line, that requests send as 'Authorization: Bearer KEY' (default: none, open\n"
@@ -294,10 +263,6 @@ void add_serve(Command& app) {
              "seconds, bytes; SIGHUP reopens the file; /dev/stderr works too (default: none)");
   add_option(*command, "--cors-origin", arguments->cors_origin, "ORIGIN",
              "Origin whose web pages may send requests; '*': any (default: none)");
-  add_option(*command, "--certificate", arguments->certificate, "FILE",
-             "Certificate chain for TLS, PEM (default: none, plain HTTP)");
-  add_option(*command, "--private-key", arguments->private_key, "FILE",
-             "Its private key, PEM (default: none)");
   add_threads_option(*command);
   command->callback([arguments] { serve_models(*arguments); });
 }

@@ -8,9 +8,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <span>
 #include <utility>
 
+#include "apps/cli/field_options.h"
 #include "apps/cli/suggest.h"
 #include "apps/command.h"
 #include "apps/commands/train/saved_batches.h"
@@ -25,50 +25,6 @@
 namespace qkv::apps {
 namespace {
 
-// Flags of all tasks.
-constexpr FieldFlag kTrainFlags[] = {
-    {"--accumulate", "train.accumulate", "BATCHES", "Batches per step (gradient accumulation)"},
-    {"--schedule", "schedule.kind", "paper|inverse_sqrt|cosine|linear|constant",
-     "Learning rate schedule; cosine and linear fall to schedule.minimum at the last step"},
-    {"--learning-rate", "schedule.learning_rate", "RATE", "Maximum learning rate (not for --schedule paper)"},
-    {"--warmup-steps", "schedule.warmup_steps", "STEPS",
-     "Warm-up steps to the maximum learning rate; 0: none. A default is at most a tenth of the run"},
-    {"--average-decay", "optimizer.average_decay", "RATE",
-     "Decay of the moving average of the weights, which is exported; 0: no average"},
-    {"--average-last", "train.average_last", "N",
-     "Export the mean of the weights of the last N validations instead; 0: off"},
-    {"--lora", "lora.rank", "RANK",
-     "Train low-rank updates (LoRA) of the model of --from, and write an adapter; 0: train all weights"},
-    {"--lora-alpha", "lora.alpha", "X", "Factor of the updates, times 1 / RANK"},
-    {"--lora-targets", "lora.targets", "NAMES",
-     "Projections to update, separated by commas: q_proj, k_proj, v_proj, out_proj, fc1, fc2, gate"},
-    {"--lora-dtype", "lora.dtype", "f32|bf16|f16|int8", "Dtype of the frozen weights under the updates"},
-    {"--precision", "train.precision", "f32|bf16",
-     "Operands of products; bf16: mixed precision, faster on processors with instructions for it. Weights,\n"
-     "sums and optimizer remain f32"},
-    {"--recompute", "train.recompute", "", "Gradient checkpointing: less memory, more time, the same bits"},
-    {"--seed", "train.seed", "N", "Seed of initial weights, data order and dropout"},
-    {"--device", "train.device", "cpu|reference",
-     "Where to compute; reference: plain loops in double precision, slow, for checking numbers"},
-};
-// Flags that may change on resuming.
-constexpr FieldFlag kRunFlags[] = {
-    {"--max-epochs", "train.max_epochs", "EPOCHS",
-     "Stop after this many epochs; 0: no limit (without any limit: 40, with --from: 3)"},
-    {"--max-steps", "train.max_steps", "STEPS", "Stop after this many steps; 0: no limit"},
-    {"--max-minutes", "train.max_minutes", "MINUTES",
-     "Stop after this time, validation included; 0: no limit. Schedule and warm-up fit the steps that this\n"
-     "time has. Up to 10 minutes, other defaults make a small model in small batches"},
-    {"--validate-every", "train.validate_every", "STEPS",
-     "Steps between validations; 0: after each epoch (default: after each epoch or more often, as fits\n"
-     "the run, in at most a tenth of its time)"},
-    {"--patience", "train.patience", "N", "Stop after N validations without a new best; 0: never"},
-    {"--checkpoint-every", "train.checkpoint_every", "STEPS", "Steps between checkpoints; 0: off"},
-    {"--checkpoint-minutes", "train.checkpoint_minutes", "MINUTES", "Minutes between checkpoints; 0: off"},
-    {"--save-batches", "train.save_batches", "FILE",
-     "Write the token ids of each batch to this file, one JSON object per line, to train another program\n"
-     "on the same batches; '' turns it off in a resumed run (default: none)"},
-};
 constexpr const char* kDefaultEpochs = "40";
 
 struct TrainArguments {
@@ -156,7 +112,7 @@ void fill(train::Job& job, const std::optional<train::Fields>& saved, const Trai
 }
 
 // A library message with the command line's names for fields that have one.
-std::string with_flags(const TrainingTask& task, std::string message) {
+std::string with_flags(const train::Job& job, std::string message) {
   if (message.starts_with("--set")) return message;  // lists fields
   const auto replace = [&message](const std::string& name, const std::string& by) {
     const auto continues = [&](size_t at) {
@@ -173,10 +129,7 @@ std::string with_flags(const TrainingTask& task, std::string message) {
       }
     }
   };
-  for (const auto flags : {task.flags, task.shared_flags, task.run_flags,
-                           std::span<const FieldFlag>(kTrainFlags), std::span<const FieldFlag>(kRunFlags)}) {
-    for (const FieldFlag& flag : flags) replace(flag.field, flag.flag);
-  }
+  for (const train::FieldFlag& flag : job.flags()) replace(flag.field, flag.flag);
   replace("resume it, replace it, or choose another folder",
           "--resume continues it, --overwrite starts a new run in its place");
   if (message.starts_with("resume: ")) message = "--" + message;
@@ -273,11 +226,11 @@ train::TrainResult run(TrainArguments& arguments, std::optional<train::RunFolder
     return held ? train::run_job(*job, std::move(*held), progress, stop.flag())
                 : train::run_job(*job, progress, stop.flag());
   } catch (const UsageError& error) {
-    throw UsageError(with_flags(*arguments.task, error.what()));
+    throw UsageError(with_flags(*job, error.what()));
   } catch (const IoError& error) {
     const std::string message = error.what();
     if (!message.starts_with("data.")) throw;
-    throw IoError(with_flags(*arguments.task, message));
+    throw IoError(with_flags(*job, message));
   }
 }
 
@@ -357,33 +310,30 @@ void train_command(TrainArguments& arguments) {
 }
 
 using Arguments = std::shared_ptr<TrainArguments>;
-using Defaults = std::map<std::string, std::string>;  // of fields
-
-void add_flags(Command& command, const Arguments& arguments, std::span<const FieldFlag> flags,
-               const Defaults& defaults) {
-  for (const FieldFlag& flag : flags) {
-    const std::string field = flag.field;
-    if (command.has_option(flag.flag)) continue;  // tasks may share one
-    if (*flag.type == '\0') {
+void add_flags(Command& command, const Arguments& arguments, const std::vector<train::FieldFlag>& flags,
+               bool on_resume) {
+  for (const train::FieldFlag& flag : flags) {
+    if (flag.on_resume != on_resume || command.has_option(flag.flag)) continue;  // tasks may share one
+    const auto take = [arguments, field = flag.field](const std::string& value) {
+      arguments->fields[field] = value;
+    };
+    const std::string help = wrapped(flag.help);
+    if (flag.unit.empty()) {
       command.add_flag_function(
-          flag.flag, [arguments, field](int64_t) { arguments->fields[field] = "true"; }, flag.help);
+          flag.flag, [take](int64_t) { take("true"); }, help);
       continue;
     }
-    Option* option = command.add_text(
-        flag.flag, [arguments, field](const std::string& value) { arguments->fields[field] = value; },
-        flag.help);
-    option->type_name(flag.type);
-    if (const std::vector<std::string> choices = choices_of(flag.type); !choices.empty())
+    Option* option = command.add_text(flag.flag, take, help)->type_name(flag.unit);
+    if (const std::vector<std::string> choices = choices_of(flag.unit); !choices.empty())
       option->check(one_of(choices));
-    const auto value = defaults.find(field);
-    const bool described = std::string_view(flag.help).find("(default: ") != std::string_view::npos;
-    if (value != defaults.end() && !value->second.empty() && !described) option->default_str(value->second);
+    if (!flag.value.empty() && help.find("(default: ") == std::string::npos) option->default_str(flag.value);
   }
 }
 
 // The options that may change on resuming.
-void add_run_options(Command& command, const Arguments& arguments, const Defaults& defaults) {
-  add_flags(command, arguments, kRunFlags, defaults);
+void add_run_options(Command& command, const Arguments& arguments,
+                     const std::vector<train::FieldFlag>& flags) {
+  add_flags(command, arguments, flags, true);
   add_threads_option(command);
   command.add_flag("--profile", arguments->profile,
                    "Print time and memory by operation at the end; with --json as an object");
@@ -391,19 +341,17 @@ void add_run_options(Command& command, const Arguments& arguments, const Default
   command.add_flag("--quiet", arguments->quiet, "Do not show progress on stderr");
 }
 
-Defaults defaults_of(const TrainingTask& task) {
+std::vector<train::FieldFlag> flags_of(const TrainingTask& task) {
   const std::unique_ptr<train::Job> job = task.make_job();
   job->use_preset(task.preset);
-  Defaults defaults;
-  for (const train::Field& field : job->fields()) defaults[field.name] = field.value;
-  return defaults;
+  return job->flags();
 }
 
 // `check_form` throws UsageError for options of `qkv train` that no task follows.
 void add_task(Command& train, const TrainingTask& task, const std::function<void()>& check_form) {
   const auto arguments = std::make_shared<TrainArguments>();
   arguments->task = &task;
-  const Defaults defaults = defaults_of(task);
+  const std::vector<train::FieldFlag> flags = flags_of(task);
 
   Command* command = train.add_subcommand(task.name, task.description);
   command->footer(task.footer);
@@ -422,11 +370,8 @@ void add_task(Command& train, const TrainingTask& task, const std::function<void
   add_option(*command, "--set", arguments->sets, "FIELD=VALUE",
              "Any field of model, training or optimizer, such as model.d_ff=512; may be given several\n"
              "times. An unknown name lists all (default: none)");
-  add_flags(*command, arguments, task.flags, defaults);
-  add_flags(*command, arguments, task.shared_flags, defaults);
-  add_flags(*command, arguments, kTrainFlags, defaults);
-  add_flags(*command, arguments, task.run_flags, defaults);
-  add_run_options(*command, arguments, defaults);
+  add_flags(*command, arguments, flags, false);
+  add_run_options(*command, arguments, flags);
   command->callback([arguments, check_form] {
     check_form();
     train_command(*arguments);
@@ -457,9 +402,9 @@ void add_train(Command& app) {
   Option* out =
       add_option(*train, "--out", arguments->folder, "DIR", "Folder of the repeated run (default: none)");
   repeated->excludes(resumed);
-  add_run_options(*train, arguments, defaults_of(training_tasks().front()));
+  add_run_options(*train, arguments, flags_of(training_tasks().front()));
   for (const TrainingTask& task : training_tasks()) {
-    add_flags(*train, arguments, task.run_flags, defaults_of(task));
+    add_flags(*train, arguments, flags_of(task), true);
     add_task(*train, task, [resumed, repeated, out] {
       for (const auto& [option, name] :
            {std::pair(resumed, "--resume"), {repeated, "--repeat"}, {out, "--out"}}) {

@@ -35,24 +35,18 @@ struct Sampling {
 
   template <class Self, class Visit>
   static void visit_fields(Self&& self, const Visit& visit) {
-    visit(OptionField{"temperature", "FACTOR", "Divisor of the logits, above 0", above(0)}, self.temperature);
-    visit(OptionField{"top_k",
-                      "K",
-                      "Sample from the K most likely tokens, and ties with the last; 0: from all",
-                      {.least = 0, .expected = "0 (all) or more"}},
+    visit({"temperature", "FACTOR", "Divisor of the logits, above 0", above(0)}, self.temperature);
+    visit({"top_k", "K", "Sample from the K most likely tokens, and ties with the last; 0: from all",
+           at_least(0)},
           self.top_k);
-    visit(OptionField{"top_p",
-                      "P",
-                      "Sample from the most likely tokens with this total probability, above 0 to 1",
-                      {.least = 0, .most = 1, .without_least = true}},
+    visit({"top_p", "P", "Sample from the most likely tokens with this total probability, above 0 to 1",
+           above(0, 1)},
           self.top_p);
-    visit(OptionField{"min_p", "P",
-                      "Sample from tokens with at least this fraction of the highest probability, 0 to 1",
-                      between(0, 1)},
+    visit({"min_p", "P", "Sample from tokens with at least this fraction of the highest probability, 0 to 1",
+           between(0, 1)},
           self.min_p);
-    visit(OptionField{"seed", "N",
-                      "Random seed, 0 or more; with the place of a text, it determines its samples",
-                      at_least(0), kSeed},
+    visit({"seed", "N", "Random seed, 0 or more; with the place of a text, it determines its samples",
+           at_least(0), kSeed},
           self.seed);
   }
   static constexpr std::string_view kSeed = "seed";  // not of the distribution

@@ -22,14 +22,7 @@ int64_t max_rows(const SearchOptions& options) {
 
 }  // namespace
 
-void EngineOptions::validate() const {
-  const auto require = [](const char* field, const char* expected, int64_t found, bool good) {
-    if (!good) throw UsageError(concat(field, ": expected ", expected, ", found ", found));
-  };
-  require("batch_tokens", "0 (no bound) or more", batch_tokens, batch_tokens >= 0);
-  require("cache_bytes", "0 (no bound) or more", cache_bytes, cache_bytes >= 0);
-  require("prefill_tokens", "at least 1", prefill_tokens, prefill_tokens >= 1);
-}
+void EngineOptions::validate() const { require_ranges(*this); }
 
 Engine::Engine(std::shared_ptr<StepModel> model, const SpecialIds& special, const EngineOptions& options)
     : model_(std::move(model)), special_(special), options_(options) {

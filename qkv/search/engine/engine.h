@@ -25,6 +25,25 @@ struct EngineOptions {
   // during which other requests advance.
   int64_t prefill_tokens = 1024;
 
+  static constexpr std::string_view kPrompts = "prompts";  // of language models
+  template <class Self, class Visit>
+  static void visit_fields(Self&& self, const Visit& visit) {
+    visit({"batch_tokens", "TOKENS",
+           "Source tokens decoded together: affects memory and speed, not results; 0: no limit", at_least(0)},
+          self.batch_tokens);
+    visit({"cache_bytes", "BYTES",
+           "Maximum memory of the KV cache; a line that needs more is an error; 0: no limit", at_least(0)},
+          self.cache_bytes);
+    visit(
+        OptionField{
+            "prefill_tokens",
+            "TOKENS",
+            "Prompt tokens processed per step, besides one token of each completion; a long prompt takes "
+            "several steps; does not affect results",
+            {.least = 1, .expected = "at least 1"},
+            kPrompts},
+        self.prefill_tokens);
+  }
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };

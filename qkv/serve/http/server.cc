@@ -78,11 +78,6 @@ class TlsConnection : public Connection {
   asio::ssl::stream<tcp::socket> stream_;
 };
 
-template <class Value>
-void require_at_least(const char* field, Value value, Value least) {
-  if (value < least) throw UsageError(concat(field, ": expected at least ", least, ", found ", value));
-}
-
 std::optional<asio::ssl::context> tls_context(const HttpOptions& options) {
   if (options.certificate.empty()) return std::nullopt;
   asio::ssl::context context(asio::ssl::context::tls_server);
@@ -103,22 +98,7 @@ std::optional<asio::ssl::context> tls_context(const HttpOptions& options) {
 }  // namespace
 
 void HttpOptions::validate() const {
-  require_at_least("handler_threads", handler_threads, 1);
-  require_at_least("body_bytes", body_bytes, int64_t{0});
-  require_at_least("header_bytes", header_bytes, int64_t{256});
-  require_at_least("stream_buffer_bytes", stream_buffer_bytes, int64_t{1});
-  require_at_least("connections", connections, int64_t{1});
-  require_at_least("header_fields", header_fields, int64_t{1});
-  require_at_least("pending_bytes", pending_bytes, int64_t{1});
-  if (header_bytes > 16 << 20)
-    throw UsageError(concat("header_bytes: expected at most ", 16 << 20, ", found ", header_bytes));
-  const auto require_time = [](const char* field, std::chrono::milliseconds time) {
-    if (time.count() < 1) throw UsageError(concat(field, ": expected at least 1 ms, found ", time.count()));
-  };
-  require_time("header_timeout", header_timeout);
-  require_time("body_timeout", body_timeout);
-  require_time("idle_timeout", idle_timeout);
-  require_time("write_timeout", write_timeout);
+  require_ranges(*this);
   if (certificate.empty() != private_key.empty())
     throw UsageError("certificate and private_key: expected both or none, found one");
 }

@@ -10,29 +10,21 @@
 #include <utility>
 #include <vector>
 
+#include "qkv/base/option_field.h"
 #include "qkv/serve/http/reply.h"
 
 namespace qkv::serve {
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";   // address to listen on; "::" listens on IPv6 and IPv4
-  uint16_t port = 8080;             // 0: any free port
-  bool reuse_port = false;          // SO_REUSEPORT: several processes share the port
-  int handler_threads = 4;          // threads that run the handler
-  int64_t body_bytes = 8 << 20;     // largest body of a request; more is answered 413
-  int64_t header_bytes = 16 << 10;  // of the request line and all header fields; more is answered 431
-  int64_t header_fields = 100;      // more are answered 431
-  // Of all requests that are received, wait or are handled. If there are more, the largest of those that have
-  // not arrived completely are answered 503.
-  int64_t pending_bytes = 256 << 20;
-  int64_t stream_buffer_bytes = 1 << 20;  // unsent bytes of a stream before its client counts as gone
-  int64_t connections = 4096;             // open at once; more are answered 503 and closed
-  std::chrono::milliseconds header_timeout{
-      10'000};  // from the first byte of a request to the end of its header
-  std::chrono::milliseconds body_timeout{30'000};   // from the end of the header to the end of the body
-  std::chrono::milliseconds idle_timeout{75'000};   // between requests of a connection
-  std::chrono::milliseconds write_timeout{30'000};  // without progress of a write
-  std::string certificate = {}, private_key = {};   // PEM files: both given, TLS 1.2 or later; none: plain
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;
+  bool reuse_port = false;  // SO_REUSEPORT
+  int64_t body_bytes = 8 << 20, pending_bytes = 256 << 20, connections = 4096;
+  std::chrono::milliseconds header_timeout{10'000}, body_timeout{30'000}, write_timeout{30'000},
+      idle_timeout{75'000};
+  std::string certificate = {}, private_key = {};  // both given: TLS 1.2 or later
+  int handler_threads = 4;
+  int64_t header_bytes = 16 << 10, header_fields = 100, stream_buffer_bytes = 1 << 20;
   // Paths whose requests have a thread of their own, so that they are answered while all others work; none.
   // From any thread.
   std::function<bool(std::string_view path)> is_quick = {};
@@ -46,9 +38,50 @@ struct HttpOptions {
   // Told of each request that is refused before a handler sees it. On the network thread; must not throw.
   std::function<void(const std::string& peer, int status)> on_refused = {};
 
+  static constexpr std::string_view kInCode = "in code";  // options that the command line does not have
+  template <class Self, class Visit>
+  static void visit_fields(Self&& self, const Visit& visit);
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };
+
+template <class Self, class Visit>
+void HttpOptions::visit_fields(Self&& self, const Visit& visit) {
+  const Range seconds = between(0.001, 1'000'000);
+  visit({"host", "ADDRESS", "Address to listen on; '::' listens on IPv6 and IPv4"}, self.host);
+  visit({"port", "PORT", "Port to listen on; 0: any free one", between(0, 65535)}, self.port);
+  visit({"reuse_port", "", "Share the port with other qkv processes (SO_REUSEPORT)"}, self.reuse_port);
+  visit({"body_bytes", "BYTES", "Maximum size of a request body; then 413", at_least(0)}, self.body_bytes);
+  visit(
+      OptionField{
+          "pending_bytes", "BYTES",
+          "Maximum size of all requests that arrive, wait or are handled together; 503 for the largest "
+          "incomplete ones beyond",
+          at_least(1)},
+      self.pending_bytes);
+  visit({"connections", "N", "Maximum number of open connections; then 503", at_least(1)}, self.connections);
+  visit({"header_timeout", "SECONDS", "Maximum time to receive a request's header; then 408", seconds},
+        self.header_timeout);
+  visit({"body_timeout", "SECONDS", "Maximum time to receive a request's body; then 408", seconds},
+        self.body_timeout);
+  visit({"write_timeout", "SECONDS",
+         "Maximum time for a client to accept more of a response; then the connection is closed", seconds},
+        self.write_timeout);
+  visit({"idle_timeout", "SECONDS", "Maximum time between two requests of a connection", seconds},
+        self.idle_timeout);
+  visit({"certificate", "FILE", "Certificate chain for TLS, PEM (default: none, plain HTTP)"},
+        self.certificate);
+  visit({"private_key", "FILE", "Its private key, PEM (default: none)"}, self.private_key);
+  visit({"handler_threads", "N", "Threads that run the handler", at_least(1), kInCode}, self.handler_threads);
+  visit({"header_bytes", "BYTES", "Size of the request line and the header fields; then 431",
+         between(256, 16 << 20), kInCode},
+        self.header_bytes);
+  visit({"header_fields", "N", "Number of header fields; then 431", at_least(1), kInCode},
+        self.header_fields);
+  visit({"stream_buffer_bytes", "BYTES", "Unsent bytes of a stream before its client counts as gone",
+         at_least(1), kInCode},
+        self.stream_buffer_bytes);
+}
 
 struct HttpCounts {
   int64_t connections = 0;    // open now

@@ -1,4 +1,5 @@
 #include "qkv/serve/protocols/exchange.h"
+#include "qkv/serve/protocols/route.h"
 
 #include <new>
 #include <utility>
@@ -32,13 +33,13 @@ HttpError as_http_error(const std::exception_ptr& error) {
 }
 
 Exchange::Exchange(HttpRequest request, ReplyHandle reply, std::string request_id, std::string client,
-                   Clock::time_point deadline, ErrorShape shape)
+                   Clock::time_point deadline, const Route& route)
     : request_(std::move(request)),
       reply_(std::move(reply)),
       request_id_(std::move(request_id)),
       client_(std::move(client)),
       deadline_(deadline),
-      shape_(shape) {}
+      route_(route) {}
 
 CallHandle Exchange::call(const ModelHandle& model) {
   if (call_) return call_;
@@ -66,7 +67,7 @@ void Exchange::send(HttpResponse response) {
 void Exchange::send_json(std::string body, int status) { send({.status = status, .body = std::move(body)}); }
 
 HttpResponse Exchange::error_response(const HttpError& error) const {
-  HttpResponse response{.status = error.status, .body = shape_(error)};
+  HttpResponse response{.status = error.status, .body = route_.error_shape(error)};
   if (error.status == 429 || error.status == 503) response.headers.emplace_back("Retry-After", "1");
   if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
@@ -76,7 +77,7 @@ void Exchange::fail(const std::exception_ptr& error) noexcept {
   try {
     const HttpError known = as_http_error(error);
     if (!events_) return send(error_response(known));
-    event(shape_(known));
+    event(route_.error_shape(known));
     reply_->end(known.status);
   } catch (...) {  // out of memory: the reply's end tells the connection
   }

@@ -21,6 +21,11 @@ using ExchangeHandle = std::shared_ptr<Exchange>;
 // A protocol's JSON for an error.
 using ErrorShape = std::string (*)(const HttpError& error);
 
+// {"error": {"message", "type", "param": null, "code"}}
+std::string openai_error(const HttpError& error);
+
+struct Route;
+
 // Maps an exception to an HTTP error: 400 for input that the library refuses, 503 for memory that ran out,
 // 500 for anything else.
 HttpError as_http_error(const std::exception_ptr& error);
@@ -29,9 +34,10 @@ HttpError as_http_error(const std::exception_ptr& error);
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(HttpRequest request, ReplyHandle reply, std::string request_id, std::string client,
-           Clock::time_point deadline, ErrorShape shape);
+           Clock::time_point deadline, const Route& route);
 
   const HttpRequest& request() const { return request_; }
+  const Route& route() const { return route_; }
   const std::string& request_id() const { return request_id_; }
 
   // The call of this exchange at a model, which it keeps alive; the same each time. It is cancelled if the
@@ -68,7 +74,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   ReplyHandle reply_;
   std::string request_id_, client_;
   Clock::time_point deadline_;
-  ErrorShape shape_;
+  const Route& route_;
   ModelHandle model_;
   CallHandle call_;
   bool events_ = false;  // begun; events of an exchange come one after another

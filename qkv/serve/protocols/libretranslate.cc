@@ -11,7 +11,6 @@
 #include "qkv/serve/http/form.h"
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
-#include "qkv/serve/protocols/route.h"
 #include "qkv/serve/service.h"
 #include "qkv/serve/work/runs.h"
 
@@ -114,14 +113,14 @@ std::string translated(std::string_view text, std::span<const pipelines::Transla
 }
 
 void translate_libre(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(json_body(exchange->request()));
+  Fields fields(*exchange, json_body(exchange->request()));
   bool is_list = false;
   const std::vector<std::string> texts = fields.texts("q", &is_list);
-  const std::string source = fields.required_text("source"), target = fields.required_text("target");
-  const std::string format = fields.text("format", "text");
+  const std::string source = fields.required("source").string(), target = fields.required("target").string();
+  const std::string format = fields.text("format");
   if (format != "text" && !format.empty())
     throw HttpError(400, concat("format: expected \"text\", found ", quoted_json(format)));
-  const auto alternatives = static_cast<int>(fields.integer("alternatives", 0, 20).value_or(0));
+  const auto alternatives = static_cast<int>(*fields.integer("alternatives"));
   fields.find("api_key");  // keys are sent as "Authorization: Bearer KEY"
   fields.done();
   const ModelHandle model = model_for(service, source, target);
@@ -167,8 +166,23 @@ void translate_libre(Service& service, const ExchangeHandle& exchange) {
 }  // namespace
 
 std::vector<Route> libretranslate_routes() {
-  return {{"POST", "/translate", translate_libre, libre_error},
-          {"GET", "/languages", list_languages, libre_error}};
+  std::vector<Route> routes{
+      post("/translate", translate_libre, "Translate a text, or texts.",
+           {required("q", kTexts, "Text or texts to translate"),
+            required("source", "string", "Code of its language, or auto"), required("target", "string"),
+            optional("format", R"("text" | "")", "", R"("text")"),
+            whole("alternatives", between(0, 20), "", "0"),
+            optional("api_key", "any", "Ignored: keys are sent as Authorization: Bearer KEY")},
+           "{translatedText: string | [string], alternatives?: [string | [string]]}",
+           {.body = Body::json_or_form}),
+      get("/languages", list_languages, "List the languages that the models name.",
+          "[{code: string, name: string, targets: [string]}]")};
+  for (Route& route : routes) {
+    route.tag = "LibreTranslate";
+    route.error_shape = libre_error;
+    route.error = "LibreTranslateError";
+  }
+  return routes;
 }
 
 }  // namespace qkv::serve

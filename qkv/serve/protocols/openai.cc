@@ -10,7 +10,6 @@
 #include "qkv/serve/protocols/completion.h"
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
-#include "qkv/serve/protocols/route.h"
 #include "qkv/serve/service.h"
 #include "qkv/serve/work/runs.h"
 
@@ -57,25 +56,60 @@ void require_absent(Fields& fields, const char* name) {
     throw HttpError(400, concat(name, ": expected none, as it is not supported, found ", value->excerpt()));
 }
 
+constexpr const char* kUnsupported = "Not supported: neutral or missing";
+constexpr const char* kPrompt =
+    "string | [string](1..2048) | [integer(0..2147483647)](1..) | [[integer(0..2147483647)](1..)](1..2048) "
+    "'A text, texts, token ids, or lists of token ids.'";
+
+OptionsInRequest completion_names() {
+  static const std::vector<OptionInRequest> kNames = request_limits(
+      {{"max_new_tokens",
+        {.name = "max_tokens",
+         .help = "0: nothing is generated",
+         .otherwise = "16",
+         .range = between(0, 1 << 20)}},
+       {"min_new_tokens", {.name = "min_tokens", .otherwise = "0", .range = between(0, 1 << 20)}},
+       {"temperature", {.help = "0: greedy search", .range = between(0, 100)}}});
+  return kNames;
+}
+
+RequestFields completion_fields() {
+  const auto neutral = [](const char* name) {
+    return RequestField{.name = name, .type = "number", .help = kUnsupported, .range = between(0, 0)};
+  };
+  RequestFields fields{
+      model_field(),
+      required("prompt", kPrompt),
+      whole("n", between(1, 128), "", "1"),
+      whole("best_of", between(1, 128), "Equal to n"),
+      optional("stop", "string | [string](..16)"),
+      whole("logprobs", between(0, 5)),
+      flag("echo"),
+      flag("stream"),
+      optional("stream_options", "{include_usage?: boolean | null, include_obfuscation?: false | null}"),
+      neutral("presence_penalty"),
+      neutral("frequency_penalty"),
+      optional("logit_bias", "{}", kUnsupported),
+      optional("suffix", "string(..0)", kUnsupported),
+      optional("user", "any")};
+  add_option_fields<search::SearchOptions>(fields, {""}, completion_names(), true);
+  add_option_fields<search::Sampling>(fields, {"", search::Sampling::kSeed}, completion_names(), false);
+  return fields;
+}
+
 search::SearchOptions completion_options(Fields& fields, const pipelines::TextGenerator& generator) {
   search::SearchOptions options = generator.default_options().search;
   options.beam = 1;
   options.nbest = 1;
   options.forced_eos = false;
-  options.max_new_tokens = static_cast<int>(fields.integer("max_tokens", 0, 1 << 20).value_or(16));
-  options.min_new_tokens = static_cast<int>(fields.integer("min_tokens", 0, 1 << 20).value_or(0));
+  fields.read(options, completion_names());
   if (options.min_new_tokens > options.max_new_tokens) {
     throw HttpError(400, concat("min_tokens: expected at most max_tokens = ", options.max_new_tokens,
                                 ", found ", options.min_new_tokens));
   }
-  if (const auto penalty = fields.number("repetition_penalty", 1e-3, 1e3))
-    options.repetition_penalty = static_cast<float>(*penalty);
   search::Sampling sampling;
-  sampling.temperature = fields.number("temperature", 0, 100).value_or(1);
-  sampling.top_p = fields.number("top_p", 0, 1).value_or(1);
-  sampling.min_p = fields.number("min_p", 0, 1).value_or(0);
-  // -1, as vLLM's clients send: none.
-  sampling.top_k = static_cast<int>(std::max<int64_t>(fields.integer("top_k", -1, INT32_MAX).value_or(0), 0));
+  fields.read(sampling, completion_names());
+  sampling.top_k = std::max(sampling.top_k, 0);  // -1, as vLLM's clients send: none
   sampling.seed = fields.seed();
   if (sampling.temperature > 0) options.sampling = sampling;
   require_neutral(fields, "presence_penalty", 0);
@@ -123,28 +157,26 @@ std::vector<std::string> stops_of(Fields& fields) {
 }
 
 void complete(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = service.models().find(fields.text("model"), "generate");
   const pipelines::TextGenerator& generator = *model->pipelines().generator;
   CompletionOptions options;
   options.model = model->name();
   options.generate.search = completion_options(fields, generator);
-  options.choices = static_cast<size_t>(fields.integer("n", 1, 128).value_or(1));
-  const auto prompt = fields.find("prompt");
-  if (!prompt) throw HttpError(400, "request: expected a field \"prompt\", found none");
-  const std::vector<pipelines::Prompt> given = prompts_of(*prompt);
+  options.choices = static_cast<size_t>(*fields.integer("n"));
+  const std::vector<pipelines::Prompt> given = prompts_of(fields.required("prompt"));
   if (given.size() * options.choices > Fields::kMaxTexts) {
     throw HttpError(400, concat("n: expected at most ", Fields::kMaxTexts, " choices in all, found ",
                                 given.size(), " prompts with ", options.choices, " each"));
   }
-  options.echo = fields.boolean("echo", false);
-  options.stream = fields.boolean("stream", false);
-  if (const auto logprobs = fields.integer("logprobs", 0, 5)) {
+  options.echo = fields.boolean("echo");
+  options.stream = fields.boolean("stream");
+  if (const auto logprobs = fields.integer("logprobs")) {
     options.logprobs = true;
     options.top_logprobs = static_cast<int>(*logprobs);
   }
   options.stops = stops_of(fields);
-  if (const auto best_of = fields.integer("best_of", 1, 128);
+  if (const auto best_of = fields.integer("best_of");
       best_of && *best_of != static_cast<int64_t>(options.choices)) {
     throw HttpError(400, concat("best_of: expected n or none, as it is not supported, found ", *best_of));
   }
@@ -168,19 +200,18 @@ void complete(Service& service, const ExchangeHandle& exchange) {
 }
 
 void embed(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = service.models().find(fields.text("model"), "embed");
   const Pipelines& pipelines = model->pipelines();
-  const auto input = fields.find("input");
-  if (!input) throw HttpError(400, "request: expected a field \"input\", found none");
-  const std::vector<pipelines::Prompt> inputs = prompts_of(*input);
-  const bool is_list = inputs.size() > 1 || (input->is_array() && inputs[0].ids.empty());
-  const std::string format = fields.text("encoding_format", "float");
+  const JsonValue input = fields.required("input");
+  const std::vector<pipelines::Prompt> inputs = prompts_of(input);
+  const bool is_list = inputs.size() > 1 || (input.is_array() && inputs[0].ids.empty());
+  const std::string format = fields.text("encoding_format");
   if (format != "float" && format != "base64")
     throw HttpError(400,
                     concat("encoding_format: expected \"float\" or \"base64\", found ", quoted_json(format)));
   const int64_t width = pipelines.embedder->model().config().encoder.d_model();
-  if (const auto dimensions = fields.integer("dimensions", 1, INT32_MAX); dimensions && *dimensions != width)
+  if (const auto dimensions = fields.integer("dimensions"); dimensions && *dimensions != width)
     throw HttpError(400, concat("dimensions: expected ", width, ", the model's, found ", *dimensions));
   fields.find("user");
   fields.done();
@@ -230,11 +261,27 @@ std::string openai_error(const HttpError& error) {
 }
 
 std::vector<Route> openai_routes() {
-  return {{"GET", "/v1/models", list_models, openai_error},
-          {"GET", "/v1/models/*", retrieve_model, openai_error},
-          {"POST", "/v1/completions", complete, openai_error},
-          {"POST", "/v1/embeddings", embed, openai_error},
-          {"POST", "/v1/chat/completions", refuse_chat, openai_error}};
+  std::vector<Route> routes{
+      get("/v1/models", list_models, "List the models.", R"({object: "list", data: [Model]})"),
+      get("/v1/models/*", retrieve_model, "Describe a model.", "Model", {.errors = {404}}),
+      post(
+          "/v1/completions", complete, "Continue prompts.", completion_fields(),
+          R"({id: string, object: "text_completion", created: integer, model: string, seed?: integer(0..) 'Of sampling.',
+  choices: [{text: string, index: integer(0..), finish_reason: "stop" | "length",
+    logprobs: {tokens: [string], token_logprobs: [number | null], text_offset: [integer(0..)],
+      top_logprobs: [{*: number} | null]} | null}],
+  usage: Usage})",
+          {.streams = true}),
+      post(
+          "/v1/embeddings", embed, "Embed texts.",
+          {model_field(), required("input", kPrompt),
+           optional("encoding_format", R"("float" | "base64")", "", R"("float")"),
+           whole("dimensions", between(1, INT32_MAX), "The model's own"), optional("user", "any")},
+          R"({object: "list", data: [{object: "embedding", index: integer(0..), embedding: [number] | string}],
+  model: string, usage: Usage})"),
+      post("/v1/chat/completions", refuse_chat, "Not supported yet: answers 400.", {}, "object")};
+  for (Route& route : routes) route.tag = "OpenAI";
+  return routes;
 }
 
 }  // namespace qkv::serve

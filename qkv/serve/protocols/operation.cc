@@ -1,7 +1,7 @@
-// Health, readiness, metrics, and the page.
+// Health, readiness, metrics, reloading, and the page.
 
 #include "qkv/serve/page.h"
-#include "qkv/serve/protocols/route.h"
+#include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/service.h"
 
 namespace qkv::serve {
@@ -42,19 +42,53 @@ void page_js(Service& /*service*/, const ExchangeHandle& exchange) {
 }
 
 void openapi(Service& /*service*/, const ExchangeHandle& exchange) {
-  exchange->send_json(std::string(page::kOpenapiJson));
+  exchange->send_json(openapi_json(all_routes()));
+}
+
+// A page of another site can send this request without a body of JSON, and must not.
+void require_same_origin(const HttpRequest& request) {
+  const std::string_view origin = request.header("Origin"), host = request.header("Host");
+  const size_t scheme = origin.find("://");
+  if (origin.empty() || (scheme != std::string_view::npos && origin.substr(scheme + 3) == host)) return;
+  throw HttpError(403, concat("Origin: expected none or this server, found '", origin, "'"));
+}
+
+void reload(Service& service, const ExchangeHandle& exchange) {
+  require_same_origin(exchange->request());
+  if (!exchange->request().body.empty()) Fields(*exchange).done();
+  service.reload_later([exchange](const std::exception_ptr& error) {
+    if (!error) return exchange->send_json(R"({"reloaded":true})");
+    try {
+      std::rethrow_exception(error);
+    } catch (const std::exception& failure) {
+      // A folder of the server is broken, not the request.
+      exchange->fail(std::make_exception_ptr(
+          HttpError(500, concat("models not reloaded, the present ones stay: ", failure.what()),
+                    "server_error", "reload_failed")));
+    }
+  });
 }
 
 }  // namespace
 
 std::vector<Route> operation_routes() {
-  return {{"GET", "/health", health, openai_error, true, true},
-          {"GET", "/ready", ready, openai_error, true, true},
-          {"GET", "/metrics", metrics, openai_error, false, true},
-          {"GET", "/openapi.json", openapi, openai_error, true},
-          {"GET", "/", index_page, openai_error, true},
-          {"GET", "/page.css", page_css, openai_error, true},
-          {"GET", "/page.js", page_js, openai_error, true}};
+  const char* const status = "{status: string}";
+  const auto page = [](const char* path, Handler handle, const char* media) {
+    return get(path, handle, "The page, and its files.", "string", {.media = media, .open = true});
+  };
+  std::vector<Route> routes{
+      get("/health", health, "Whether the process lives.", status, {.open = true, .quick = true}),
+      get("/ready", ready, "Whether requests are welcome.", status,
+          {.errors = {503}, .open = true, .quick = true, .error = "Error | {status: string}"}),
+      get("/metrics", metrics, "Figures for Prometheus.", "string", {.media = "text/plain", .quick = true}),
+      post("/v1/reload", reload, "Open all folders again.", {}, "{reloaded: boolean}",
+           {.body = Body::none, .errors = {403, 409, 503}}),
+      get("/openapi.json", openapi, "This document.", "object", {.open = true}),
+      page("/", index_page, "text/html"),
+      page("/page.css", page_css, "text/css"),
+      page("/page.js", page_js, "text/javascript")};
+  for (Route& route : routes) route.tag = "operation";
+  return routes;
 }
 
 }  // namespace qkv::serve

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -15,7 +14,6 @@
 #include "qkv/serve/http/form.h"
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
-#include "qkv/serve/protocols/route.h"
 #include "qkv/serve/service.h"
 #include "qkv/serve/work/runs.h"
 
@@ -47,46 +45,57 @@ typename Gather<Result>::Done sender(const ExchangeHandle& exchange, const Model
   };
 }
 
+OptionsInRequest option_limits() {
+  static const std::vector<OptionInRequest> kLimits = request_limits();
+  return kLimits;
+}
+
 std::optional<search::Sampling> sampling_of(Fields& fields) {
   search::Sampling sampling;
-  const auto temperature = fields.number("temperature", 1e-3, 100);
-  const auto top_k = fields.integer("top_k", -1, INT32_MAX);
-  const auto top_p = fields.number("top_p", 0, 1), min_p = fields.number("min_p", 0, 1);
-  const bool seeded = fields.find("seed").has_value();
-  if (!temperature && !top_k && !top_p && !min_p && !seeded) return std::nullopt;
-  sampling.temperature = temperature.value_or(1);
-  sampling.top_k = static_cast<int>(std::max<int64_t>(top_k.value_or(0), 0));
-  sampling.top_p = top_p.value_or(1);
-  sampling.min_p = min_p.value_or(0);
+  if (!fields.read(sampling, option_limits())) return std::nullopt;
+  sampling.top_k = std::max(sampling.top_k, 0);
   sampling.seed = fields.seed();
   return sampling;
+}
+
+RequestFields translate_fields() {
+  using Options = search::SearchOptions;
+  RequestFields fields{
+      model_field(),
+      required("text", kTexts),
+      optional("prefix", "string", "The beginning of the translation, in whole words"),
+      whole("alternatives", between(0, 64),
+            "The most likely next tokens, each with its best completion; not with nbest", "0"),
+      flag("truncate"),
+      flag("scores"),
+      flag("alignment"),
+      flag("trace"),
+      flag("stream", "For one text with beam 1")};
+  add_option_fields<Options>(fields, {"", Options::kBeamSearch}, option_limits(), true);
+  add_option_fields<Options>(fields, {Options::kOutputs, Options::kGnmt}, option_limits(), false);
+  add_option_fields<search::Sampling>(fields, {"", search::Sampling::kSeed}, option_limits(), false);
+  return fields;
 }
 
 pipelines::TranslateOptions translate_options(Fields& fields, const pipelines::Translator& translator,
                                               pipelines::TranslationFields& shown) {
   pipelines::TranslateOptions options = translator.default_options();
   search::SearchOptions& search = options.search;
-  const auto beam = fields.integer("beam", 1, 64), nbest = fields.integer("nbest", 1, 64);
-  const auto alternatives = fields.integer("alternatives", 0, 64).value_or(0);
-  if (nbest.value_or(1) > 1 && alternatives > 0)
-    throw HttpError(400, "alternatives: expected none with nbest, found both");
-  search.beam = static_cast<int>(beam.value_or(search.beam));
-  search.nbest = static_cast<int>(nbest.value_or(1));
-  if (alternatives > 0) {
+  fields.read(search, option_limits());
+  if (const auto alternatives = static_cast<int>(*fields.integer("alternatives")); alternatives > 0) {
+    if (search.nbest > 1) throw HttpError(400, "alternatives: expected none with nbest, found both");
     search.alternatives = true;
-    search.nbest = static_cast<int>(alternatives);
+    search.nbest = alternatives;
   }
-  search.length_penalty = fields.number("length_penalty", -100, 100).value_or(search.length_penalty);
-  search.max_new_tokens =
-      static_cast<int>(fields.integer("max_new_tokens", 1, 1 << 20).value_or(search.max_new_tokens));
-  search.min_new_tokens = std::min(search.min_new_tokens, search.max_new_tokens);
+  if (!fields.find("min_new_tokens"))
+    search.min_new_tokens = std::min(search.min_new_tokens, search.max_new_tokens);
   search.sampling = sampling_of(fields);
-  if (search.sampling && !beam) search.beam = 1;
+  if (search.sampling && !fields.find("beam")) search.beam = 1;
   if (!search.sampling && !search.alternatives) search.beam = std::max(search.beam, search.nbest);
-  options.truncate = fields.boolean("truncate", false);
-  options.trace = fields.boolean("trace", false);
-  options.alignment = shown.alignment = fields.boolean("alignment", false);
-  shown.scores = fields.boolean("scores", false);
+  options.truncate = fields.boolean("truncate");
+  options.trace = fields.boolean("trace");
+  options.alignment = shown.alignment = fields.boolean("alignment");
+  shown.scores = fields.boolean("scores");
   search.validate();
   return options;
 }
@@ -136,7 +145,7 @@ class TranslationStream {
 };
 
 void translate_own(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = service.models().find(fields.text("model"), "translate");
   const pipelines::Translator& translator = *model->pipelines().translator;
   bool is_list = false;
@@ -145,7 +154,7 @@ void translate_own(Service& service, const ExchangeHandle& exchange) {
   require_short("prefix", prefix, texts.size());
   pipelines::TranslationFields shown;
   const pipelines::TranslateOptions options = translate_options(fields, translator, shown);
-  const bool streams = fields.boolean("stream", false);
+  const bool streams = fields.boolean("stream");
   fields.done();
   const bool one_at_a_time = options.search.beam == 1 && options.search.nbest == 1;
   if (streams && (texts.size() != 1 || !one_at_a_time || options.search.alternatives)) {
@@ -183,11 +192,11 @@ void translate_own(Service& service, const ExchangeHandle& exchange) {
 }
 
 void fill_mask(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = service.models().find(fields.text("model"), "fill-mask");
   const pipelines::MaskFiller& filler = *model->pipelines().mask_filler;
   const std::vector<std::string> texts = fields.texts("text");
-  const pipelines::FillMaskOptions options{.count = fields.integer("count", 1, 1000).value_or(5)};
+  const pipelines::FillMaskOptions options{.count = *fields.integer("count")};
   fields.done();
   size_t bytes = 0;
   encode<pipelines::FilledText>(
@@ -208,12 +217,12 @@ void fill_mask(Service& service, const ExchangeHandle& exchange) {
 }
 
 void classify(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = service.models().find(fields.text("model"), "classify");
   const pipelines::TextClassifier& classifier = *model->pipelines().classifier;
   const std::vector<std::string> texts = fields.texts("text");
-  const pipelines::ClassifyOptions options{.pairs = fields.boolean("pairs", false)};
-  const auto top = static_cast<size_t>(fields.integer("top", 1, INT32_MAX).value_or(INT32_MAX));
+  const pipelines::ClassifyOptions options{.pairs = fields.boolean("pairs")};
+  const auto top = static_cast<size_t>(fields.integer("top").value_or(INT32_MAX));
   fields.done();
   encode<pipelines::Classified>(
       *model->text_encoder(), exchange->call(model), texts.size(),
@@ -226,11 +235,11 @@ void classify(Service& service, const ExchangeHandle& exchange) {
 }
 
 void tag(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = service.models().find(fields.text("model"), "tag");
   const pipelines::TokenTagger& tagger = *model->pipelines().tagger;
   const std::vector<std::string> texts = fields.texts("text");
-  const bool words = fields.boolean("words", false);
+  const bool words = fields.boolean("words");
   fields.done();
   encode<pipelines::TaggedText>(
       *model->text_encoder(), exchange->call(model), texts.size(),
@@ -260,7 +269,7 @@ void run_serially(const ModelHandle& model, const ExchangeHandle& exchange,
 constexpr size_t kScoredTogether = 8;
 
 void score(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = service.models().find(fields.text("model"), "score");
   const Pipelines& pipelines = model->pipelines();
   std::vector<std::string> texts, sources, targets;
@@ -301,12 +310,11 @@ void score(Service& service, const ExchangeHandle& exchange) {
 }
 
 void attention(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = service.models().find(fields.text("model"), "attention");
-  const std::string text = fields.required_text("text"), target = fields.text("target"),
+  const std::string text = fields.required("text").string(), target = fields.text("target"),
                     pair = fields.text("text_pair");
-  const auto layer = fields.integer("layer", 0, 1 << 20), head = fields.integer("head", 0, 1 << 20),
-             tile = fields.integer("tile", 0, 1 << 20);
+  const auto layer = fields.integer("layer"), head = fields.integer("head"), tile = fields.integer("tile");
   const std::string part = fields.text("part");
   if (!part.empty() && part != "encoder" && part != "decoder" && part != "cross") {
     throw HttpError(
@@ -390,43 +398,77 @@ void attend_image(Service& service, const ExchangeHandle& exchange) {
   });
 }
 
-// A page of another site can send this request without a body of JSON, and must not.
-void require_same_origin(const HttpRequest& request) {
-  const std::string_view origin = request.header("Origin"), host = request.header("Host");
-  const size_t scheme = origin.find("://");
-  if (origin.empty() || (scheme != std::string_view::npos && origin.substr(scheme + 3) == host)) return;
-  throw HttpError(403, concat("Origin: expected none or this server, found '", origin, "'"));
-}
-
-void reload(Service& service, const ExchangeHandle& exchange) {
-  require_same_origin(exchange->request());
-  if (!exchange->request().body.empty()) Fields(exchange->request().body).done();
-  service.reload_later([exchange](const std::exception_ptr& error) {
-    if (!error) return exchange->send_json(R"({"reloaded":true})");
-    try {
-      std::rethrow_exception(error);
-    } catch (const std::exception& failure) {
-      // A folder of the server is broken, not the request.
-      exchange->fail(std::make_exception_ptr(
-          HttpError(500, concat("models not reloaded, the present ones stay: ", failure.what()),
-                    "server_error", "reload_failed")));
-    }
-  });
-}
-
 }  // namespace
 
 std::vector<Route> own_routes() {
-  return {{"POST", "/v1/translate", translate_own, openai_error},
-          {"POST", "/v1/score", score, openai_error},
-          {"POST", "/v1/fill-mask", fill_mask, openai_error},
-          {"POST", "/v1/classify", classify, openai_error},
-          {"POST", "/v1/tag", tag, openai_error},
-          {"POST", "/v1/attention", attention, openai_error},
-          {"POST", "/v1/images/classify", classify_image, openai_error},
-          {"POST", "/v1/images/embed", embed_image, openai_error},
-          {"POST", "/v1/images/attention", attend_image, openai_error},
-          {"POST", "/v1/reload", reload, openai_error}};
+  const RequestField model = model_field(), text = required("text", kTexts);
+  const Range place = between(0, 1 << 20);
+  const RequestFields image{model, required("image", "file", "A PNG or JPEG file")};
+  const auto results = [](const std::string& result) {
+    return concat("{model: string, results: [Failed | ", result, "]}");
+  };
+  const auto tagged = [](const char* units) {
+    return concat(
+        "{", units,
+        ": [{text: string, begin: integer(0..), end: integer(0..), label: string, probability: number}]}");
+  };
+  std::vector<Route> routes{
+      post(
+          "/v1/translate", translate_own, "Translate texts: n-best, alternatives, prefix, scores, trace.",
+          translate_fields(),
+          R"({model: string, seed?: integer(0..) 'Of sampling.', translations: [Failed | {translation: string,
+  truncated?: boolean, source_tokens?: [string], hypotheses: [{text: string, score: number, tokens?: [string],
+    log_probability?: number, complete?: boolean, token_log_probabilities?: [number], alignment?: [integer(0..)]}],
+  trace?: {steps: [[object]]}}]})",
+          {.streams = true}),
+      post("/v1/score", score, "Log-probabilities of texts, or of translations.",
+           {model, optional("text", kTexts, "For language models"),
+            optional("source", kTexts, "For translation models"), optional("target", kTexts)},
+           results("{log_probability: number, perplexity: number | null, tokens: [string], "
+                   "token_log_probabilities: [number]}")),
+      post("/v1/fill-mask", fill_mask, "Predict masked tokens.",
+           {model, text, whole("count", between(1, 1000), "", "5")},
+           results("{masks: [[{token: string, id: integer, probability: number, text: string}]]}")),
+      post("/v1/classify", classify, "Classify texts.",
+           {model, text, flag("pairs", "A tab separates two texts"), whole("top", between(1, INT32_MAX))},
+           results("{labels: Labels}")),
+      post(
+          "/v1/tag", tag, "Label the tokens or words of texts.",
+          {model, text,
+           flag(
+               "words",
+               "Words, which spaces separate, instead of tokens; a word's label is that of its first token")},
+          results(concat(tagged("tokens"), " | ", tagged("words")))),
+      post(
+          "/v1/attention", attention, "Attention weights of a text, or of a text and its translation.",
+          {model, required("text", "string"),
+           optional("target", "string", "Default: the model's own translation"),
+           optional("text_pair", "string", "The second text of a pair; text encoders only"),
+           whole("tile", place,
+                 "Tokens in a query and key; 0, the default: 1 up to 256 tokens, beyond 128 tiles. At most "
+                 "256 tiles. "
+                 "Not for translation"),
+           optional("part", R"("encoder" | "decoder" | "cross")", "Default: all"), whole("layer", place),
+           whole("head", place)},
+          R"({title?: string, model?: string, source_tokens: [string], target_tokens: [string], target_inputs?: [string],
+  source_special?: [integer(0..1)] '1: a token that the tokenizer added.',
+  second_text?: integer(0..) 'The first token of the second text.',
+  tile?: integer(2..) 'Tokens in a tile, if queries and keys are tiles.',
+  tokens?: integer(1..) 'Of the text, if it has tiles.',
+  alignment?: [integer(0..)] 'The source token of each target token.',
+  layers: [{part: "encoder" | "decoder" | "cross", layer: integer(0..), heads: [[[number]]], statistics: Statistics}]})"),
+      post("/v1/images/classify", classify_image, "Classify an image.", image, results("{labels: Labels}"),
+           {.body = Body::form}),
+      post("/v1/images/embed", embed_image, "Embed an image.", image, results("{vector: [number]}"),
+           {.body = Body::form}),
+      post(
+          "/v1/images/attention", attend_image, "Attention weights and rollout of an image.", image,
+          R"({title?: string, model?: string, own_tokens: [string], patches: {rows: integer(1..), columns: integer(1..)},
+  region: {top: number, left: number, height: number, width: number}, labels?: Labels,
+  layers: [{layer: integer(0..), heads: [[[number]]], statistics: Statistics}], rollout: [[[number]]]})",
+          {.body = Body::form})};
+  for (Route& route : routes) route.tag = "qkv";
+  return routes;
 }
 
 }  // namespace qkv::serve

@@ -12,7 +12,6 @@
 #include "qkv/pipelines/sentence_transformer.h"
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
-#include "qkv/serve/protocols/route.h"
 #include "qkv/serve/service.h"
 #include "qkv/serve/work/runs.h"
 
@@ -29,21 +28,21 @@ std::string tei_error(const HttpError& error) {
 
 // Fields that qkv has in one form only: "truncate", which then cuts on the right.
 bool truncates(Fields& fields) {
-  const bool truncate = fields.boolean("truncate", false);
-  const std::string direction = fields.text("truncation_direction", "Right");
-  if (truncate && direction != "Right" && direction != "right")
+  const bool truncate = fields.boolean("truncate");
+  const std::string direction = fields.text("truncation_direction");
+  if (truncate && !direction.empty() && direction != "Right" && direction != "right")
     throw HttpError(400, concat("truncation_direction: expected \"Right\", found ", quoted_json(direction)));
   return truncate;
 }
 
 void embed_tei(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = service.models().find("", "embed");
   const Pipelines& pipelines = model->pipelines();
   bool is_list = false;
   const std::vector<std::string> texts = fields.texts("inputs", &is_list);
   pipelines::TextEmbedOptions options = pipelines.embed_options;
-  options.vector.normalize = fields.boolean("normalize", true);
+  options.vector.normalize = fields.boolean("normalize");
   if (!truncates(fields)) {
     options.max_length.reset();
   } else if (!options.max_length) {
@@ -151,14 +150,12 @@ size_t top_labels(Fields& fields, models::ProblemType problem) {
 }
 
 void predict(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = service.models().find("", "classify");
-  const auto value = fields.find("inputs");
-  if (!value) throw HttpError(400, "request: expected a field \"inputs\", found none");
   bool is_list = false;
-  const std::vector<ClassifierInput> inputs = predict_inputs(*value, is_list);
+  const std::vector<ClassifierInput> inputs = predict_inputs(fields.required("inputs"), is_list);
   const size_t top = top_labels(fields, model->pipelines().classifier->model().config().problem);
-  if (fields.boolean("raw_scores", false))
+  if (fields.boolean("raw_scores"))
     throw HttpError(400, "raw_scores: expected false, as it is not supported, found true");
   if (truncates(fields))
     throw HttpError(400, "truncate: expected false, as it is not supported for pairs and labels, found true");
@@ -188,13 +185,13 @@ ModelHandle ranker(Service& service) {
 }
 
 void rerank(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const ModelHandle model = ranker(service);
-  const std::string query = without_tabs(fields.required_text("query"));
+  const std::string query = without_tabs(fields.required("query").string());
   std::vector<std::string> texts = fields.texts("texts");
   require_short("query", query, texts.size());
-  const bool return_text = fields.boolean("return_text", false);
-  if (fields.boolean("raw_scores", false))
+  const bool return_text = fields.boolean("return_text");
+  if (fields.boolean("raw_scores"))
     throw HttpError(400, "raw_scores: expected false, as it is not supported, found true");
   if (truncates(fields))
     throw HttpError(400, "truncate: expected false, as it is not supported for pairs, found true");
@@ -271,10 +268,10 @@ std::string tokens_json(const text::Tokenizer& tokenizer, const text::Encoding& 
 }
 
 void tokenize(Service& service, const ExchangeHandle& exchange) {
-  Fields fields(exchange->request().body);
+  Fields fields(*exchange);
   const std::string name = fields.text("model");
   const std::vector<std::string> texts = fields.texts("inputs");
-  const bool special = fields.boolean("add_special_tokens", true);
+  const bool special = fields.boolean("add_special_tokens");
   const std::string prompt_name = fields.text("prompt_name");
   fields.done();
   const ModelHandle model = with_tokenizer(service, name);
@@ -321,9 +318,44 @@ void info(Service& service, const ExchangeHandle& exchange) {
 }  // namespace
 
 std::vector<Route> tei_routes() {
-  return {{"POST", "/", predict_or_embed, tei_error}, {"POST", "/embed", embed_tei, tei_error},
-          {"POST", "/predict", predict, tei_error},   {"POST", "/rerank", rerank, tei_error},
-          {"POST", "/tokenize", tokenize, tei_error}, {"GET", "/info", info, tei_error}};
+  const RequestField inputs = required("inputs", kTexts),
+                     pairs = required("inputs", "string | Pair | [Pair](1..2048)"),
+                     normalize = flag("normalize", "", "true"), truncate = flag("truncate"),
+                     whole_text = optional("truncate", "false"), unscaled = optional("raw_scores", "false"),
+                     direction = optional("truncation_direction", R"("Right" | "right")",
+                                          "The side on which a text is cut"),
+                     prompt = optional("prompt_name", "string",
+                                       "A prompt of config_sentence_transformers.json, put before each text"),
+                     parameters = optional("parameters",
+                                           R"({top_k?: integer(1..2147483647) | null,
+  function_to_apply?: "softmax" | "sigmoid" | "none" | null})");
+  const std::string label = "{label: string, score: number}",
+                    labels = concat("[", label, " | [", label, "]]"), vectors = "[[number]]";
+  std::vector<Route> routes{
+      post("/", predict_or_embed, "As /predict if the first text encoder is a classifier, else as /embed.",
+           {pairs, normalize, truncate, direction, prompt, parameters, unscaled},
+           concat(labels, " | ", vectors)),
+      post("/embed", embed_tei, "Embed texts.", {inputs, normalize, truncate, direction, prompt}, vectors),
+      post("/predict", predict, "Classify a text, texts, or pairs of texts.",
+           {pairs, parameters, unscaled, whole_text, direction}, labels),
+      post("/rerank", rerank, "Order texts by a model of one label.",
+           {required("query", "string"), required("texts", kTexts), flag("return_text"), unscaled, whole_text,
+            direction},
+           "[{index: integer(0..), score: number, text?: string}]"),
+      post(
+          "/tokenize", tokenize, "Tokenize texts.",
+          {inputs, model_field(), flag("add_special_tokens", "", "true"), prompt},
+          R"([[{id: integer(0..), text: string 'Its part of the input; of a special token, the text of the vocabulary.',
+  special: boolean, start: integer | null, stop: integer | null}]])"),
+      get("/info", info, "Describe the first text encoder.",
+          "{model_id: string, model_sha?: string | null, model_dtype?: string, model_type?: object,"
+          " max_input_length: integer | null, max_client_batch_size: integer(1..), version?: string}")};
+  for (Route& route : routes) {
+    route.tag = "TEI";
+    route.error_shape = tei_error;
+    route.error = "TeiError";
+  }
+  return routes;
 }
 
 }  // namespace qkv::serve

@@ -20,9 +20,16 @@ EmbedJob::EmbedJob() {
 }
 
 void EmbedJob::list(Settings& all) {
-  all.add("model.from", from, kDecidesWeights);
-  all.add("data.train", train, kBookkeeping);
-  all.add("data.valid", valid, kBookkeeping);
+  all.add("model.from", from, kDecidesWeights)
+      .flag({"DIR",
+             "Folder of the text encoder to start from: bert, roberta, distilbert or t5, or a folder of "
+             "sentence-transformers (default: the resumed run's)"});
+  all.add("data.train", train, kBookkeeping)
+      .flag({"FILE",
+             "Training pairs: lines of SCORE<TAB>SENTENCE<TAB>SENTENCE, or of SENTENCE<TAB>SENTENCE for "
+             "pairs that belong together (default: the resumed run's)"});
+  all.add("data.valid", valid, kBookkeeping)
+      .flag({"FILE", "Validation pairs, of either form (default: none)"});
   list_settings(all, task);
 }
 

@@ -92,15 +92,28 @@ void list_settings(Settings& all, EmbedTaskOptions& o) {
                              .without_least = true,
                              .expected = "more than 0"};
   const Range less_than_1{.most = 1, .without_most = true, .expected = "less than 1"};
-  all.add("train.loss", o.loss, kDecidesWeights);
-  all.add("train.temperature", o.temperature, kDecidesWeights, finite_above_0);
-  all.add("train.symmetric", o.symmetric, kDecidesWeights);
-  all.add("train.score_max", o.score_max, kDecidesWeights, at_least(0));
-  all.add("train.batch_pairs", o.batch_pairs, kDecidesWeights, at_least(1));
-  all.add("train.max_length", o.max_length, kDecidesWeights, at_least(1));
-  all.add("model.pooling", o.pooling, kDecidesWeights);
+  all.add("train.loss", o.loss, kDecidesWeights)
+      .flag({"|",
+             "Loss; auto: cosent with scores, contrastive without\n  contrastive: each sentence finds its "
+             "own among the second sentences of the batch\n  cosent: cosines are ranked like scores\n  "
+             "cosine_mse: the cosine is the score, divided by --score-max"});
+  all.add("train.temperature", o.temperature, kDecidesWeights, finite_above_0)
+      .flag({"NUMBER", "Divisor of cosines in contrastive and cosent"});
+  all.add("train.symmetric", o.symmetric, kDecidesWeights).flag({"", "Contrastive in both directions"});
+  all.add("train.score_max", o.score_max, kDecidesWeights, at_least(0))
+      .flag({"SCORE", "Score of cosine 1, for cosine_mse; 0: the largest of the training file"});
+  all.add("train.batch_pairs", o.batch_pairs, kDecidesWeights, at_least(1))
+      .flag({"PAIRS", "Pairs per batch; more are more negatives for contrastive"});
+  all.add("train.max_length", o.max_length, kDecidesWeights, at_least(1))
+      .flag({"TOKENS",
+             "Maximum tokens of a sentence, special tokens included; the rest is cut off (a folder of "
+             "sentence-transformers: its own)"});
+  all.add("model.pooling", o.pooling, kDecidesWeights)
+      .flag({"|", "Pooling of token vectors into one vector (a folder of sentence-transformers: its own)",
+             "--pool"});
   all.add("model.normalize", o.normalize, kDecidesWeights);
-  all.add("model.dropout", o.dropout, kDecidesWeights, less_than_1);
+  all.add("model.dropout", o.dropout, kDecidesWeights, less_than_1)
+      .flag({"RATE", "Dropout everywhere; -1: as in the folder; 0: none"});
   all.add("model.drop_path", o.drop_path, kDecidesWeights, below_one());
 }
 

@@ -184,18 +184,39 @@ std::unique_ptr<Task> ImageJob::make_task_from(bool resumes, TrainObserver& obse
 
 void ImageJob::list(Settings& all) {
   all.add_model(shape, {"key_heads", "max_positions"});  // without meaning for a ViT
+  all.flag("model.dropout", {"RATE", "Dropout of the embeddings and after each sublayer; 0: none"});
   // Files may move: their images' fingerprint identifies them.
-  all.add("data.train", train.images, kBookkeeping);
-  all.add("data.train_labels", train.labels, kBookkeeping);
-  all.add("data.valid", valid.images, kBookkeeping);
-  all.add("data.valid_labels", valid.labels, kBookkeeping);
-  all.add("data.hold_out", reading.hold_out, kDecidesWeights);
-  all.add("data.resize", reading.resize, kDecidesWeights);
-  all.add("data.channels", reading.channels, kDecidesWeights);
-  all.add("data.skip_unreadable", reading.skip_unreadable, kDecidesWeights);
-  all.add("data.label_names", reading.label_names, kBookkeeping);
-  all.add("model.from", from, kDecidesWeights);
-  all.add("model.patch", patch, kDecidesWeights);
+  all.add("data.train", train.images, kBookkeeping)
+      .flag({"DIR|FILE",
+             "Training images: a folder with a folder of PNG and JPEG files for each class, a folder of "
+             "MNIST's or CIFAR's files, an IDX file (with --labels), or a CIFAR-binary file (default: the "
+             "resumed run's)"});
+  all.add("data.train_labels", train.labels, kBookkeeping)
+      .flag({"FILE", "IDX file of the training images' classes (default: none)", "--labels"});
+  all.add("data.valid", valid.images, kBookkeeping)
+      .flag({"DIR|FILE",
+             "Validation images, in any of these forms; of MNIST's and CIFAR's files the test files "
+             "(default: none)"});
+  all.add("data.valid_labels", valid.labels, kBookkeeping)
+      .flag({"FILE", "IDX file of their classes (default: none)"});
+  all.add("data.hold_out", reading.hold_out, kDecidesWeights)
+      .flag({"IMAGES", "Take this many training images, at random, as validation images; 0: none"});
+  all.add("data.resize", reading.resize, kDecidesWeights)
+      .flag({"PIXELS",
+             "Resize all images to this height and width, a multiple of the patches'; 0: keep their size"});
+  all.add("data.channels", reading.channels, kDecidesWeights)
+      .flag({"CHANNELS", "Channels of the model: 1 (grey) or 3; 0: as in the files (PNG and JPEG: 3)"});
+  all.add("data.skip_unreadable", reading.skip_unreadable, kDecidesWeights)
+      .flag({"", "Leave out image files that cannot be decoded"});
+  all.add("data.label_names", reading.label_names, kBookkeeping)
+      .flag(
+          {"FILE", "Names of the classes, one per line, for files that number them (default: the numbers)"});
+  all.add("model.from", from, kDecidesWeights)
+      .flag({"DIR",
+             "Start from this ViT or DeiT folder, with its size and preprocessing; the classifier is new "
+             "unless the classes are the same (default: random weights)"});
+  all.add("model.patch", patch, kDecidesWeights)
+      .flag({"PIXELS", "Height and width of a patch, a divisor of the images'"});
   list_settings(all, task);
 }
 

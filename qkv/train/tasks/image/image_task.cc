@@ -110,17 +110,28 @@ Tensor labels_of(const std::vector<int32_t>& labels) { return Tensor::from(label
 }  // namespace
 
 void list_settings(Settings& all, ImageOptions& o) {
-  all.add("train.batch_images", o.batch_images, kDecidesWeights, at_least(1));
-  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights, below_one());
-  all.add("train.patch_dropout", o.patch_dropout, kDecidesWeights, below_one());
-  all.add("augment.crop_padding", o.augment.crop_padding, kDecidesWeights);
-  all.add("augment.crop_fill", o.augment.crop_fill, kDecidesWeights);
-  all.add("augment.flip", o.augment.flip, kDecidesWeights);
-  all.add("augment.erase", o.augment.erase, kDecidesWeights);
+  all.add("train.batch_images", o.batch_images, kDecidesWeights, at_least(1))
+      .flag({"IMAGES", "Images per batch"});
+  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights, below_one())
+      .flag({"SHARE", "Label smoothing; 0: none"});
+  all.add("train.patch_dropout", o.patch_dropout, kDecidesWeights, below_one())
+      .flag(
+          {"RATE",
+           "Share of each image's patches to leave out of a step (PatchDropout), for faster steps; 0: none"});
+  all.add("augment.crop_padding", o.augment.crop_padding, kDecidesWeights)
+      .flag({"PIXELS", "Random crops of images extended by this many pixels on each side; 0: none"});
+  all.add("augment.crop_fill", o.augment.crop_fill, kDecidesWeights)
+      .flag({"|", "The pixels of the extension: black or mirrored"});
+  all.add("augment.flip", o.augment.flip, kDecidesWeights)
+      .flag({"SHARE", "Share of images to flip horizontally; 0: none"});
+  all.add("augment.erase", o.augment.erase, kDecidesWeights)
+      .flag({"SHARE",
+             "Share of images in which a random rectangle becomes random pixels (random erasing); 0: none"});
   all.add("augment.erase_least", o.augment.erase_least, kDecidesWeights);
   all.add("augment.erase_most", o.augment.erase_most, kDecidesWeights);
   all.add("augment.erase_aspect", o.augment.erase_aspect, kDecidesWeights);
-  all.add("augment.mixup", o.mixup, kDecidesWeights, between(0, 100));
+  all.add("augment.mixup", o.mixup, kDecidesWeights, between(0, 100))
+      .flag({"ALPHA", "Mix pairs of images and their classes with weights from Beta(ALPHA, ALPHA); 0: none"});
 }
 
 void ImageOptions::validate(int64_t height, int64_t width) const {

@@ -38,8 +38,11 @@ void write_labelled_texts(const data::LabelledTexts& texts, const std::filesyste
 
 void ClassifyJob::list(Settings& all) {
   LabelJob::list(all);
-  all.add("data.format", format, kDecidesWeights);
-  all.add("data.regression", regression, kDecidesWeights);
+  all.add("data.format", format, kDecidesWeights)
+      .flag({"|",
+             "Columns separated by tabs, a label and a text separated by a space, or JSON lines; auto: by "
+             "the first line"});
+  all.add("data.regression", regression, kDecidesWeights).flag({"", "Labels are numbers to predict"});
 }
 
 void ClassifyJob::refuse_unused(const std::set<std::string>& given) const {

@@ -53,11 +53,17 @@ void write_max_length(const std::filesystem::path& run, int64_t max_length) {
 }  // namespace
 
 void list_settings(Settings& all, EncoderOptions& o) {
-  all.add("model.from", o.from, kDecidesWeights);
-  all.add("vocabulary.tokenizer", o.tokenizer, kDecidesWeights);
-  all.add("vocabulary.size", o.vocabulary_size, kDecidesWeights);
-  all.add("vocabulary.lowercase", o.lowercase, kDecidesWeights);
+  all.add("model.from", o.from, kDecidesWeights)
+      .flag({"DIR", "Model folder to start from: bert, roberta, distilbert (default: random weights)"});
+  all.add("vocabulary.tokenizer", o.tokenizer, kDecidesWeights)
+      .flag({"DIR", "Folder with the tokenizer, without --from (default: one is trained)"});
+  all.add("vocabulary.size", o.vocabulary_size, kDecidesWeights)
+      .flag({"N", "Size of the WordPiece vocabulary to train; smaller if the texts yield fewer pieces",
+             "--vocab-size"});
+  all.add("vocabulary.lowercase", o.lowercase, kDecidesWeights)
+      .flag({"true|false", "Whether that tokenizer ignores case and accents"});
   all.add_model(o.shape);
+  all.flag("model.dropout", {"RATE", "Dropout after each sublayer and before the classifier; 0: none"});
 }
 
 void EncoderOptions::complete(const std::set<std::string>& given) {

@@ -23,8 +23,9 @@ void report(const char* name, const LabelRows& rows, const std::string& count, i
 }  // namespace
 
 void LabelJob::list(Settings& all) {
-  all.add("data.train", train, kBookkeeping);
-  all.add("data.valid", valid, kBookkeeping);
+  all.add("data.train", train, kBookkeeping)
+      .flag({"FILE", "Labelled texts to train on (default: the resumed run's)"});
+  all.add("data.valid", valid, kBookkeeping).flag({"FILE", "Labelled texts to validate on (default: none)"});
   list_settings(all, encoder);
   list_settings(all, task);
 }

@@ -42,12 +42,17 @@ bool is_embedding(std::string_view name) {
 }  // namespace
 
 void list_settings(Settings& all, LabelOptions& o) {
-  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights, at_least(0));
-  all.add("train.max_length", o.max_length, kDecidesWeights, at_least(0));
-  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights, below_one());
+  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights, at_least(0))
+      .flag({"TOKENS", "Tokens per batch; 0: those of 32 texts on average"});
+  all.add("train.max_length", o.max_length, kDecidesWeights, at_least(0))
+      .flag({"TOKENS", "Cut longer texts; 0: at the model's limit"});
+  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights, below_one())
+      .flag({"SHARE", "Label smoothing; 0: none"});
   all.add("train.layer_decay", o.layer_decay, kDecidesWeights,
-          Range{.least = 0, .most = 1, .without_least = true, .expected = "more than 0, at most 1"});
-  all.add("train.frozen_layers", o.frozen_layers, kDecidesWeights);
+          Range{.least = 0, .most = 1, .without_least = true, .expected = "more than 0, at most 1"})
+      .flag({"FACTOR", "Factor of the learning rate from each layer to the one below; 1: one rate for all"});
+  all.add("train.frozen_layers", o.frozen_layers, kDecidesWeights)
+      .flag({"N", "Keep the embeddings and the N lowest layers as they are; 0: train all"});
 }
 
 void LabelOptions::validate(int64_t layers) const {

@@ -25,8 +25,11 @@ void write_sentences(const data::TaggedSentences& sentences, const std::filesyst
 
 void TagJob::list(Settings& all) {
   LabelJob::list(all);
-  all.add("data.word_column", format.word_column, kDecidesWeights);
-  all.add("data.tag_column", format.tag_column, kDecidesWeights);
+  all.flag("data.train", {"FILE", "Tagged sentences to train on (default: the resumed run's)"});
+  all.flag("data.valid", {"FILE", "Tagged sentences to validate on (default: none)"});
+  all.add("data.word_column", format.word_column, kDecidesWeights).flag({"N", "Column of the words, from 1"});
+  all.add("data.tag_column", format.tag_column, kDecidesWeights)
+      .flag({"N", "Column of the tags, from 1; 0: the last"});
 }
 
 LabelJob::Data TagJob::read_data(const std::atomic<bool>* stop) const {

@@ -250,17 +250,32 @@ std::unique_ptr<Task> LmJob::make_task(bool resumes, TrainObserver& observer,
 }
 
 void LmJob::list(Settings& all) {
-  all.add("model.blocks", blocks, kDecidesWeights);
+  all.add("model.blocks", blocks, kDecidesWeights)
+      .flag({"|", "Kind of the blocks; with --preset characters: llama"});
   all.add_model(shape);
+  all.flag("model.max_positions", {"TOKENS", "Maximum number of tokens that the model reads", "--context"});
+  all.flag("model.dropout", {"RATE", "Dropout of the embeddings and after each sublayer; 0: none"});
   // Files may move: their tokens' fingerprint identifies them.
-  all.add("data.train", corpus.train, kBookkeeping);
-  all.add("data.valid", corpus.valid, kBookkeeping);
-  all.add("data.valid_share", corpus.valid_share, kDecidesWeights);
-  all.add("data.documents", corpus.documents, kDecidesWeights);
-  all.add("data.skip_bad_utf8", corpus.skip_bad_utf8, kDecidesWeights);
-  all.add("model.from", from, kDecidesWeights);
-  all.add("tokenizer.source", corpus.tokenizer, kDecidesWeights);
-  all.add("tokenizer.vocab_size", corpus.vocab_size, kDecidesWeights);
+  all.add("data.train", corpus.train, kBookkeeping)
+      .flag({"FILE", "Training text (default: the resumed run's)"});
+  all.add("data.valid", corpus.valid, kBookkeeping)
+      .flag({"FILE", "Validation text (default: the end of the training text)"});
+  all.add("data.valid_share", corpus.valid_share, kDecidesWeights)
+      .flag({"SHARE",
+             "Share of the training text to hold out for validation without --valid; 0: no validation"});
+  all.add("data.documents", corpus.documents, kDecidesWeights)
+      .flag({"|", "What ends a document; none: the file is one text (default with --tokenizer chars: none)"});
+  all.add("data.skip_bad_utf8", corpus.skip_bad_utf8, kDecidesWeights)
+      .flag({"", "Skip lines that are not UTF-8"});
+  all.add("model.from", from, kDecidesWeights)
+      .flag({"DIR",
+             "Folder of a language model (gpt2, llama, ...) to start from, with its tokenizer (default: "
+             "random weights)"});
+  all.add("tokenizer.source", corpus.tokenizer, kDecidesWeights)
+      .flag({"bpe|chars|DIR", "Train byte-level BPE, take the text's characters, or use a folder's tokenizer",
+             "--tokenizer"});
+  all.add("tokenizer.vocab_size", corpus.vocab_size, kDecidesWeights)
+      .flag({"N", "Tokens of --tokenizer bpe; fewer if the text yields fewer"});
   list_settings(all, task);
 }
 

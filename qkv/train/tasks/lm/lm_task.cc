@@ -13,8 +13,10 @@
 namespace qkv::train {
 
 void list_settings(Settings& all, LmOptions& options) {
-  all.add("train.batch_tokens", options.batch_tokens, kDecidesWeights, at_least(1));
-  all.add("train.samples", options.samples, kBookkeeping, between(0, 100));
+  all.add("train.batch_tokens", options.batch_tokens, kDecidesWeights, at_least(1))
+      .flag({"TOKENS", "Tokens per batch"});
+  all.add("train.samples", options.samples, kBookkeeping, between(0, 100))
+      .flag({"N", "Lines of generated text to show at each validation; 0: none"});
 }
 
 void LmOptions::validate() const { validate_settings(*this); }

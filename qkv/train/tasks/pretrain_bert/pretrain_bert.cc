@@ -183,14 +183,27 @@ bool PretrainBertJob::set_field(std::string_view name, std::string_view value) {
 
 void PretrainBertJob::list(Settings& all) {
   // Files may move: their tokens' fingerprint identifies them.
-  all.add("model.from", from, kDecidesWeights);
-  all.add("vocabulary.tokenizer", vocabulary.tokenizer, kDecidesWeights);
-  all.add("vocabulary.size", vocabulary.size, kDecidesWeights);
-  all.add("vocabulary.cased", vocabulary.cased, kDecidesWeights);
-  all.add("data.train", train, kBookkeeping);
-  all.add("data.valid", valid, kBookkeeping);
-  all.add("data.skip_bad_utf8", bad_utf8, kDecidesWeights);
+  all.add("model.from", from, kDecidesWeights)
+      .flag({"DIR",
+             "Folder of a BERT to continue, with its tokenizer; heads that it lacks are new (default: random "
+             "weights)"});
+  all.add("vocabulary.tokenizer", vocabulary.tokenizer, kDecidesWeights)
+      .flag({"DIR",
+             "Folder with a WordPiece tokenizer to use (tokenizer.json or vocab.txt) (default: one is "
+             "trained)"});
+  all.add("vocabulary.size", vocabulary.size, kDecidesWeights)
+      .flag(
+          {"N", "Size of the vocabulary to train; smaller if the text yields fewer pieces", "--vocab-size"});
+  all.add("vocabulary.cased", vocabulary.cased, kDecidesWeights)
+      .flag({"", "Keep case and accents in the vocabulary to train"});
+  all.add("data.train", train, kBookkeeping)
+      .flag({"FILE",
+             "Training text, one sentence per line, a blank line between documents (default: the resumed "
+             "run's)"});
+  all.add("data.valid", valid, kBookkeeping).flag({"FILE", "Validation text, likewise (default: none)"});
+  all.add("data.skip_bad_utf8", bad_utf8, kDecidesWeights).flag({"", "Skip lines that are not UTF-8"});
   all.add_model(shape);
+  all.flag("model.dropout", {"RATE", "Dropout of the embeddings and after each sublayer; 0: none"});
   list_settings(all, task);
 }
 

@@ -19,18 +19,31 @@ Tensor list(const std::vector<int32_t>& values) { return Tensor::from(values, {s
 }  // namespace
 
 void list_settings(Settings& all, PretrainBertOptions& o) {
-  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights, at_least(1));
-  all.add("train.max_length", o.segments.max_length, kDecidesWeights);
-  all.add("train.length_warmup", o.length_warmup, kDecidesWeights);
-  all.add("train.nsp_from", o.segments.pairs_from, kDecidesWeights);
-  all.add("train.no_nsp", o.no_nsp, kDecidesWeights);
-  all.add("train.short_share", o.segments.short_share, kDecidesWeights);
-  all.add("train.halves", o.segments.halves, kDecidesWeights);
-  all.add("train.neighbours", o.segments.neighbours, kDecidesWeights);
-  all.add("train.mask_rate", o.masking.rate, kDecidesWeights);
+  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights, at_least(1))
+      .flag({"TOKENS", "Tokens per batch"});
+  all.add("train.max_length", o.segments.max_length, kDecidesWeights)
+      .flag({"TOKENS", "Length of an input, special tokens included; longer sentences are cut and counted"});
+  all.add("train.length_warmup", o.length_warmup, kDecidesWeights)
+      .flag({"LENGTH:BATCHES,...",
+             "First batches with shorter inputs, such as 16:600,32:200, without next-sentence prediction but "
+             "for --nsp-from (default: none)"});
+  all.add("train.nsp_from", o.segments.pairs_from, kDecidesWeights)
+      .flag({"LENGTH", "Shortest length of --length-warmup with next-sentence prediction; 0: none has it"});
+  all.add("train.no_nsp", o.no_nsp, kDecidesWeights)
+      .flag({"", "Masked language modelling alone, without next-sentence prediction"});
+  all.add("train.short_share", o.segments.short_share, kDecidesWeights)
+      .flag({"SHARE", "Pairs made for a random shorter length"});
+  all.add("train.halves", o.segments.halves, kDecidesWeights)
+      .flag({"", "Divide pairs near their middle, not after a random sentence"});
+  all.add("train.neighbours", o.segments.neighbours, kDecidesWeights)
+      .flag({"DOCUMENTS",
+             "Sample negative sentences from the nearest documents, up to this many before and after; 0: "
+             "from any other document"});
+  all.add("train.mask_rate", o.masking.rate, kDecidesWeights).flag({"SHARE", "Tokens to predict"});
   all.add("train.mask_share", o.masking.mask_share, kDecidesWeights);
   all.add("train.random_share", o.masking.random_share, kDecidesWeights);
-  all.add("train.whole_words", o.masking.whole_words, kDecidesWeights);
+  all.add("train.whole_words", o.masking.whole_words, kDecidesWeights)
+      .flag({"", "Mask all pieces of a word together", "--whole-word"});
 }
 
 data::SegmentOptions PretrainBertOptions::segment_options() const {

@@ -239,24 +239,44 @@ std::unique_ptr<Task> TranslationJob::make_task(bool resumes, TrainObserver& obs
 
 void TranslationJob::list(Settings& all) {
   all.add_model(config);
+  all.flag("model.dropout", {"RATE", "Dropout after each sublayer; 0: none"});
   list_settings(all, task);
   // Files may move: their tokens' fingerprint identifies them.
-  all.add("model.from", from, kDecidesWeights);
-  all.add("vocabulary.model", vocabulary.model, kDecidesWeights);
-  all.add("vocabulary.target_model", vocabulary.target_model, kDecidesWeights);
-  all.add("vocabulary.separate", vocabulary.separate, kDecidesWeights);
-  all.add("vocabulary.size", vocabulary.size, kDecidesWeights);
-  all.add("vocabulary.lines", vocabulary.lines, kDecidesWeights, at_least(0));
-  all.add("vocabulary.kind", vocabulary.kind, kDecidesWeights);
+  all.add("model.from", from, kDecidesWeights)
+      .flag({"DIR",
+             "Folder of an encoder-decoder (Marian, T5) to start from, with its tokenizer (default: random "
+             "weights)"});
+  all.add("vocabulary.model", vocabulary.model, kDecidesWeights)
+      .flag({"FILE", "SentencePiece model to use (default: one is trained)", "--vocab"});
+  all.add("vocabulary.target_model", vocabulary.target_model, kDecidesWeights)
+      .flag({"FILE", "Likewise for the target, with --separate-vocab (default: one is trained)",
+             "--target-vocab"});
+  all.add("vocabulary.separate", vocabulary.separate, kDecidesWeights)
+      .flag({"", "Train one vocabulary per language", "--separate-vocab"});
+  all.add("vocabulary.size", vocabulary.size, kDecidesWeights)
+      .flag(
+          {"N", "Size of the vocabulary to train; smaller if the text yields fewer pieces", "--vocab-size"});
+  all.add("vocabulary.lines", vocabulary.lines, kDecidesWeights, at_least(0))
+      .flag({"LINES", "Lines to train the vocabulary on, a random sample of both files; 0: all",
+             "--vocab-lines"});
+  all.add("vocabulary.kind", vocabulary.kind, kDecidesWeights)
+      .flag({"|", "Kind of the vocabulary to train", "--vocab-kind"});
   all.add("vocabulary.character_coverage", vocabulary.character_coverage, kDecidesWeights);
-  all.add("vocabulary.byte_fallback", vocabulary.byte_fallback, kDecidesWeights);
-  all.add("vocabulary.source_lang", vocabulary.source_lang, kDecidesWeights);
-  all.add("vocabulary.target_lang", vocabulary.target_lang, kDecidesWeights);
-  all.add("data.source", train.source, kBookkeeping);
-  all.add("data.target", train.target, kBookkeeping);
-  all.add("data.valid_source", valid.source, kBookkeeping);
-  all.add("data.valid_target", valid.target, kBookkeeping);
-  all.add("data.skip_bad_utf8", bad_utf8, kDecidesWeights);
+  all.add("vocabulary.byte_fallback", vocabulary.byte_fallback, kDecidesWeights)
+      .flag({"", "Encode rare characters as bytes, not <unk>"});
+  all.add("vocabulary.source_lang", vocabulary.source_lang, kDecidesWeights)
+      .flag({"CODE", "Language of the source, such as en (default: unknown)"});
+  all.add("vocabulary.target_lang", vocabulary.target_lang, kDecidesWeights)
+      .flag({"CODE", "Language of the target, such as de (default: unknown)"});
+  all.add("data.source", train.source, kBookkeeping)
+      .flag({"FILE", "Training text, one sentence per line (default: the resumed run's)", "--src"});
+  all.add("data.target", train.target, kBookkeeping)
+      .flag({"FILE", "Its translation, line by line (default: the resumed run's)", "--tgt"});
+  all.add("data.valid_source", valid.source, kBookkeeping)
+      .flag({"FILE", "Validation text (default: none)", "--valid-src"});
+  all.add("data.valid_target", valid.target, kBookkeeping)
+      .flag({"FILE", "Its translation (default: none)", "--valid-tgt"});
+  all.add("data.skip_bad_utf8", bad_utf8, kDecidesWeights).flag({"", "Skip lines that are not UTF-8"});
 }
 
 }  // namespace qkv::train

@@ -20,12 +20,17 @@ constexpr const char* kGenerationFile = "generation_config.json";
 }  // namespace
 
 void list_settings(Settings& all, TranslationOptions& o) {
-  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights, at_least(1));
-  all.add("train.max_length", o.max_length, kDecidesWeights, at_least(1));
+  all.add("train.batch_tokens", o.batch_tokens, kDecidesWeights, at_least(1))
+      .flag({"TOKENS", "Source and target tokens per batch"});
+  all.add("train.max_length", o.max_length, kDecidesWeights, at_least(1))
+      .flag({"TOKENS", "Skip pairs with a longer side"});
   all.add("train.sort_window", o.sort_window, kDecidesWeights, at_least(1));
-  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights, below_one());
-  all.add("train.bleu_every", o.bleu_every, kBookkeeping, at_least(0));
-  all.add("train.bleu_sentences", o.bleu_sentences, kBookkeeping, at_least(0));
+  all.add("train.label_smoothing", o.label_smoothing, kDecidesWeights, below_one())
+      .flag({"SHARE", "Label smoothing; 0: none"});
+  all.add("train.bleu_every", o.bleu_every, kBookkeeping, at_least(0))
+      .flag({"N", "Validations between BLEU scores; 0: no BLEU, the loss selects the best model"});
+  all.add("train.bleu_sentences", o.bleu_sentences, kBookkeeping, at_least(0))
+      .flag({"N", "Translate the first N sentences for BLEU; 0: all"});
   all.add("train.bleu_beam", o.bleu_beam, kBookkeeping, between(1, 64));
 }
 
