@@ -8,8 +8,8 @@ void add_dtype_option(Command& command, std::optional<DType>& dtype) {
   Choices<DType> choices;
   for (const DType one : kWeightDTypes) choices.emplace_back(weight_dtype_name(one), one);
   add_choice(command, "--dtype", dtype, choices,
-             "Dtype of the weight matrices (default: the folder's). bf16 takes half the memory of f32,\n"
-             "int8 a quarter; everything else is computed in f32");
+             "Dtype of the weight matrices (default: the folder's). bf16 and f16 take half the memory of\n"
+             "f32, int8 a quarter; everything else is computed in f32");
 }
 
 void add_load_options(Command& command, models::LoadOptions& load) {

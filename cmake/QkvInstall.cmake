@@ -3,32 +3,23 @@
 #   component runtime:     the program, its manual pages, completion for bash, zsh and fish
 include(CMakePackageConfigHelpers)
 
-# All headers of qkv/ are public but these: kernels check nothing but devices, and some headers are internal to a layer.
-# tests/install checks that installed headers include only installed headers.
-set(QKV_PRIVATE_HEADERS
-  "-inl\\.h$"
-  "/kernels/(backend|cpu|reference)/"
-  "/kernels/(attention|backend|broadcast|dispatch|embedding|gated|key_value_cache|label_loss|loss|matmul|norm|optimizer|pointwise|product|rotary|segments|weight_rows|weights)\\.h$"
-  "/tensor/device_memory\\.h$"
-  "/base/(counted|hash|per_thread|processors|string_index|thread)\\.h$"
-  "/data/(batches_by_length|exif|image_limits|jpeg|png|shuffle|labels/(json_lines|tables))\\.h$" "/data/images/(binary_file|class_folders|planes)\\.h$"
-  "/search/(alternatives|beam|candidates|constraints|engine/sequence|hypotheses|samples|sampling|step_scores)\\.h$"
-  "/pipelines/proof/(files|numbers)\\.h$" "/pipelines/(checks|nbest|pieces|row_results|run_engine|sentence_transformer)\\.h$"
-  "/train/(svg_axis|table3/reproduction_folder)\\.h$" "/explain/(page_parts|pages|palette|report_file|svg_parts)\\.h$"
-  "/io/crc32c\\.h$" "/ops/(attention_rule|general/contiguous|linear_product|require)\\.h$" "/metrics/ngrams\\.h$" "/nn/recompute\\.h$" "/optim/require\\.h$"
-  "/models/families/"
-  "/models/hub/(adapter_files|config_fields|config_reader|config_writer|family|label_fields|settings|weight_map|tensor_files|weights)\\.h$"
-  "/models/(position_grid|rows_at|validate)\\.h$"
-  # The public tokenizer headers are tokenizer.h and translation_tokenizer.h.
-  "/serve/(page\\.h|http/(connection|connection_reply|core|form|handler_threads|url)\\.h|protocols/(completion|fields|json_text|stop_texts)\\.h|work/(gather|runs)\\.h)"
-  "/text/(files|steps|token_models|training)/" "/text/(added_tokens|post_processing|tokenizer_parts)\\.h$")
-
-# qkv_public_headers(<variable>): their paths, relative to the source folder.
+# qkv_public_headers(<variable>): qkv/qkv.h, the headers that it includes, which are chosen, and all that these include.
+# Paths are relative to the source folder.
 function(qkv_public_headers variable)
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/qkv/*.h)
-  foreach(pattern IN LISTS QKV_PRIVATE_HEADERS)
-    list(FILTER headers EXCLUDE REGEX "${pattern}")
-  endforeach()
+  set(headers qkv/qkv.h)
+  set(pending ${headers})
+  while(pending)
+    list(POP_FRONT pending header)
+    set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${header})
+    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} lines REGEX "^#include \"qkv/")
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "^#include \"(.*)\".*" "\\1" included "${line}")
+      if(NOT included IN_LIST headers)
+        list(APPEND headers ${included})
+        list(APPEND pending ${included})
+      endif()
+    endforeach()
+  endwhile()
   set(${variable} ${headers} PARENT_SCOPE)
 endfunction()
 

@@ -15,7 +15,7 @@ std::optional<std::string> nearest(const std::string& word, const std::vector<st
 // "; did you mean 'translate'?", or nothing.
 std::string suggestion(const std::string& word, const std::vector<std::string>& names);
 
-// "expected one of f32, bf16, int8, found 'bf61'; did you mean 'bf16'?"
+// "expected one of f32, bf16, f16, int8, found 'bf61'; did you mean 'bf16'?"
 std::string expected_one_of(const std::vector<std::string>& names, const std::string& found);
 
 }  // namespace qkv::apps

@@ -40,5 +40,5 @@ int main() {
   data::Image image{.height = kSide, .width = kSide};  // one more, as a PNG file
   for (int x = 0; x < kSide * kSide; ++x)
     image.pixels.insert(image.pixels.end(), 3, static_cast<uint8_t>(x % kSide == 5 ? 220 : 40));
-  write_file_atomically("standing.png", data::encode_png(image));
+  std::ofstream("standing.png", std::ios::binary) << data::encode_png(image);
 }

@@ -55,7 +55,7 @@ class ScratchFile {
 // Intended use of a mapping.
 enum class MapFor {
   writing,  // copy-on-write: writes change this process's copy only, never the file
-  reading,  // writes crash, in return release_mapped() can free pages at any time
+  reading,  // read-only; in return release_mapped() can free pages at any time
 };
 
 class MappedFile {

@@ -9,6 +9,9 @@
 
 namespace qkv::data {
 
+// Resampling filter. Values are Pillow's, as used for "resample" in preprocessor_config.json.
+enum class Resampling : uint8_t { nearest = 0, lanczos = 1, bilinear = 2, bicubic = 3, box = 4, hamming = 5 };
+
 // Red, green and blue, 0 to 255 each, as stored in the file (usually sRGB).
 struct Image {
   int64_t height = 0, width = 0;

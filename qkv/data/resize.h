@@ -7,9 +7,6 @@
 
 namespace qkv::data {
 
-// Resampling filter. Values are Pillow's, as used for "resample" in preprocessor_config.json.
-enum class Resampling : uint8_t { nearest = 0, lanczos = 1, bilinear = 2, bicubic = 3, box = 4, hamming = 5 };
-
 // When downscaling, the filter is widened so that every source pixel contributes (except for `nearest`, which
 // takes one). Rows first, then columns, with 8-bit intermediate values and 22-bit weights: this is Pillow's
 // arithmetic, so results are equal bit for bit. Throws UsageError for a size below 1 or of more than

@@ -8,7 +8,7 @@
 #include "qkv/data/batches.h"
 #include "qkv/data/token_rows.h"
 #include "qkv/data/token_store.h"
-#include "qkv/text/special_ids.h"
+#include "qkv/text/tokenizer.h"
 
 namespace qkv::data {
 

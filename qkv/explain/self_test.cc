@@ -309,6 +309,7 @@ std::vector<SelfCheck> self_test(const SelfTestOptions& options) {
       {"product, packed weights, mixed precision", [&] { return packed_products(kernels, DType::bf16); }},
       {"product, f32 weights in place", [&] { return products_in_place(kernels, DType::f32); }},
       {"product, bf16 weights in place", [&] { return products_in_place(kernels, DType::bf16); }},
+      {"product, f16 weights in place", [&] { return products_in_place(kernels, DType::f16); }},
       {"product, int8 weights in place", [&] { return products_in_place(kernels, DType::i8); }},
       {"gradient of a weight", [&] { return weight_gradients(kernels, DType::f32); }},
       {"gradient of a weight, mixed precision", [&] { return weight_gradients(kernels, DType::bf16); }},

@@ -26,8 +26,8 @@ using Metadata = std::map<std::string, std::string>;
 class SafetensorsFile {
  public:
   // Throws IoError for a file that cannot be opened or mapped, and DataError, naming the file, for one that
-  // is truncated, inconsistent or of another format. Tensors of a file mapped for reading must not be written
-  // to.
+  // is truncated, inconsistent or of another format. Tensors of a file mapped for reading are read-only
+  // (Tensor::read_only).
   explicit SafetensorsFile(const std::filesystem::path& path, MapFor use = MapFor::writing);
 
   const std::filesystem::path& path() const { return path_; }
@@ -41,13 +41,13 @@ class SafetensorsFile {
   // The dtype as spelled in the file: "F32", "BF16".
   const std::string& dtype(const std::string& name) const;
 
-  // F32, I32, I8, U8 and BOOL (as u8) are views of the mapping: they outlive this object, and writes change
-  // only this process's memory. F16 and BF16 are widened to f32 in a copy; unaligned data are copied. Throws
-  // DataError for an unknown name and for any other dtype.
+  // F32, I64, I32, I8, U8 and BOOL (as u8) are views of the mapping: they outlive this object, and writes
+  // change only this process's memory. F16 and BF16 are widened to f32 in a copy; unaligned data are copied.
+  // Throws DataError for an unknown name and for any other dtype.
   Tensor tensor(const std::string& name) const;
   // Likewise; throws DataError unless the file's shape is `expected`.
   Tensor tensor(const std::string& name, const Shape& expected) const;
-  // Likewise, but BF16 is a view too.
+  // Likewise, but F16 and BF16 are views too.
   Tensor as_stored(const std::string& name, const Shape& expected) const;
   // The tensor's bytes in the mapping, which live as long as this object. Throws DataError for an unknown
   // name.
@@ -65,10 +65,11 @@ class SafetensorsFile {
   void read_header();
   void check_layout() const;
   const Entry& entry(const std::string& name) const;
-  Tensor view(const Entry& entry, DType dtype) const;
+  Tensor view(const std::string& name, DType dtype) const;
   void require_shape(const std::string& name, const Shape& expected) const;
 
   std::filesystem::path path_;
+  MapFor use_;
   std::shared_ptr<MappedFile> file_;
   size_t data_begin_ = 0;  // bytes from the start of the file
   std::map<std::string, Entry> entries_;
@@ -80,10 +81,10 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// Writes the file atomically: readers see either the old or the new content. f32, i32, u8, bf16 and i8 become
-// F32, I32, U8, BF16 and I8. The default metadata are what Python's transformers requires. The bytes do not
-// depend on the order of the tensors. Throws UsageError for a name that is empty, repeated, reserved or not
-// UTF-8 and for an empty tensor handle, IoError if the file cannot be written.
+// Writes the file atomically: readers see either the old or the new content. f32, i64, i32, u8, bf16, f16
+// and i8 become F32, I64, I32, U8, BF16, F16 and I8. The default metadata are what Python's transformers
+// requires. The bytes do not depend on the order of the tensors. Throws UsageError for a name that is empty,
+// repeated, reserved or not UTF-8 and for an empty tensor handle, IoError if the file cannot be written.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const Metadata& metadata = {{"format", "pt"}});
 

@@ -7,6 +7,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/json.h"
 #include "qkv/io/safetensors.h"
+#include "qkv/tensor/half.h"
 
 namespace qkv::io {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "safetensors files are mapped as they are");
 
 constexpr const char* kMetadataKey = "__metadata__";
-constexpr const char* kReadable = "F32, F16, BF16, I32, I8, U8 or BOOL";
+constexpr const char* kReadable = "F32, F16, BF16, I64, I32, I8, U8 or BOOL";
 
 // Bytes per element; 0 for an unknown dtype.
 size_t bytes_per_element(const std::string& dtype) {
@@ -25,29 +26,10 @@ size_t bytes_per_element(const std::string& dtype) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-// Widens a half-precision float, exactly.
-float widen_f16(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 0x1Fu, fraction = half & 0x3FFu;
-  if (exponent == 0) {  // zero or subnormal: a multiple of 2^-24
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return sign ? -magnitude : magnitude;
-  }
-  const uint32_t wide = exponent == 31 ? 255 : exponent + 127 - 15;  // 31: infinity and NaN
-  return std::bit_cast<float>(sign | (wide << 23) | (fraction << 13));
-}
-
-float widen_bf16(uint16_t brain) { return std::bit_cast<float>(static_cast<uint32_t>(brain) << 16); }
-
-template <class Widen>
-Tensor widened(const std::byte* source, const Shape& shape, Widen widen) {
-  Tensor result = Tensor::empty(shape);
-  for (float& value : result.values()) {
-    uint16_t narrow;
-    std::memcpy(&narrow, source, sizeof narrow);
-    source += sizeof narrow;
-    value = widen(narrow);
-  }
+template <class Half>
+Tensor widened(const Tensor& narrow) {
+  Tensor result = Tensor::empty(narrow.shape());
+  std::ranges::transform(narrow.values<Half>(), result.data(), [](Half half) { return qkv::widened(half); });
   return result;
 }
 
@@ -105,7 +87,7 @@ Metadata metadata_of(const JsonValue& value) {
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, MapFor use)
-    : path_(path), file_(std::make_shared<MappedFile>(path, use)) {
+    : path_(path), use_(use), file_(std::make_shared<MappedFile>(path, use)) {
   read_header();
   check_layout();
 }
@@ -202,10 +184,12 @@ std::string_view SafetensorsFile::header() const {
   return {reinterpret_cast<const char*>(file_->data()) + kLengthBytes, data_begin_ - kLengthBytes};
 }
 
-Tensor SafetensorsFile::view(const Entry& found, DType dtype) const {
+Tensor SafetensorsFile::view(const std::string& name, DType dtype) const {
+  const Entry& found = entry(name);
   std::byte* const data = file_->data() + data_begin_ + found.begin;
   if (reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0) {
-    return Tensor::wrap(Storage(file_, data), found.shape, dtype);
+    Tensor mapped = Tensor::wrap(Storage(file_, data), found.shape, dtype);
+    return use_ == MapFor::reading ? mapped.as_read_only(concat(name, " of ", path_.string())) : mapped;
   }
   Storage copy = allocate(found.end - found.begin);
   std::memcpy(copy.get(), data, found.end - found.begin);
@@ -214,13 +198,13 @@ Tensor SafetensorsFile::view(const Entry& found, DType dtype) const {
 
 Tensor SafetensorsFile::tensor(const std::string& name) const {
   const Entry& found = entry(name);
-  const std::byte* const data = file_->data() + data_begin_ + found.begin;
-  if (found.dtype == "F16") return widened(data, found.shape, widen_f16);
-  if (found.dtype == "BF16") return widened(data, found.shape, widen_bf16);
-  if (found.dtype == "F32") return view(found, DType::f32);
-  if (found.dtype == "I32") return view(found, DType::i32);
-  if (found.dtype == "I8") return view(found, DType::i8);
-  if (found.dtype == "U8" || found.dtype == "BOOL") return view(found, DType::u8);
+  if (found.dtype == "F16") return widened<Float16>(view(name, DType::f16));
+  if (found.dtype == "BF16") return widened<BFloat16>(view(name, DType::bf16));
+  if (found.dtype == "F32") return view(name, DType::f32);
+  if (found.dtype == "I64") return view(name, DType::i64);
+  if (found.dtype == "I32") return view(name, DType::i32);
+  if (found.dtype == "I8") return view(name, DType::i8);
+  if (found.dtype == "U8" || found.dtype == "BOOL") return view(name, DType::u8);
   throw DataError(
       concat(path_.string(), ": ", name, ": expected dtype ", kReadable, ", found ", found.dtype));
 }
@@ -239,8 +223,9 @@ Tensor SafetensorsFile::tensor(const std::string& name, const Shape& expected) c
 
 Tensor SafetensorsFile::as_stored(const std::string& name, const Shape& expected) const {
   require_shape(name, expected);
-  const Entry& found = entry(name);
-  return found.dtype == "BF16" ? view(found, DType::bf16) : tensor(name);
+  const std::string& stored = dtype(name);
+  if (stored == "F16") return view(name, DType::f16);
+  return stored == "BF16" ? view(name, DType::bf16) : tensor(name);
 }
 
 }  // namespace qkv::io

@@ -25,6 +25,10 @@ const char* spelling(DType dtype) {
       return "BF16";
     case DType::i8:
       return "I8";
+    case DType::f16:
+      return "F16";
+    case DType::i64:
+      return "I64";
   }
   return "U8";
 }

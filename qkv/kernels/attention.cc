@@ -40,14 +40,14 @@ AttentionShape shape_of(const AttentionTensors& a) {
           .fixed_order = rule.fixed_order,
           .keep = repeating<KeepMask, uint8_t>(rule.keep),
           .bias = repeating<ScoreBias, float>(rule.bias),
-          .alibi_slopes = address(rule.alibi_slopes),
+          .alibi_slopes = input(rule.alibi_slopes),
           .relative = relative(rule.relative_bias),
-          .sinks = address(rule.sinks),
+          .sinks = input(rule.sinks),
           .dropout = rule.dropout};
 }
 
 AttentionInput input_of(const AttentionTensors& a) {
-  return {.query = address(a.query),
+  return {.query = input(a.query),
           .key = address(a.key),
           .value = address(a.value),
           .query_stride = a.query.row_stride(),
@@ -168,12 +168,12 @@ void attention_cached(CachedAttentionTensors a) {
                          .d_v = a.d_v,
                          .scale = rule.scale,
                          .softcap = rule.softcap,
-                         .query = address(a.query),
+                         .query = input(a.query),
                          .query_stride = a.query.row_stride(),
                          .dtype = a.dtype,
-                         .alibi_slopes = address(rule.alibi_slopes),
+                         .alibi_slopes = input(rule.alibi_slopes),
                          .relative = relative(rule.relative_bias),
-                         .sinks = address(rule.sinks),
+                         .sinks = input(rule.sinks),
                          .output = address(a.output),
                          .output_stride = a.output.row_stride(),
                          .weight_offsets = a.weight_offsets.data(),

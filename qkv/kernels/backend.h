@@ -14,8 +14,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "qkv/kernels/accumulate.h"
-#include "qkv/kernels/activation.h"
 #include "qkv/kernels/backend/attention.h"
 #include "qkv/kernels/backend/broadcast.h"
 #include "qkv/kernels/backend/embedding.h"
@@ -29,6 +27,7 @@
 #include "qkv/kernels/backend/rotary.h"
 #include "qkv/kernels/backend/segments.h"
 #include "qkv/kernels/dropout.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/tensor/device_memory.h"
 
 namespace qkv::kernels {
@@ -56,6 +55,7 @@ struct Backend {
 
   // Weight dtype conversions (kernels/weights.h).
   void (*round_to_bf16)(const float* from, BFloat16* to, int64_t count);
+  void (*round_to_f16)(const float* from, Float16* to, int64_t count);
   void (*quantize_rows)(const float* from, int64_t rows, int64_t cols, int8_t* to, float* scales);
   void (*widen_rows)(const WeightRows& from, float* to);
 

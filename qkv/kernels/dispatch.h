@@ -32,4 +32,10 @@ T* address(Tensor& x) {
   return x.defined() ? DeviceAccess::pointer(x.device_data<T>()) : nullptr;
 }
 
+// That of a tensor which the kernel reads, and which may be read-only.
+template <class T = float>
+const T* input(const Tensor& x) {
+  return address<T>(x);
+}
+
 }  // namespace qkv::kernels

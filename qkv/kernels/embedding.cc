@@ -11,10 +11,10 @@ void embedding_forward(EmbeddingTensors a) {
   count_bytes(elements * static_cast<int64_t>(size_of(a.table.dtype())));
   backend_of("embedding_forward", a.table, a.scales, a.ids, a.positions, a.position, a.y)
       .embedding_forward({.table = weight_rows({a.table, a.scales}),
-                          .ids = address<int32_t>(a.ids),
+                          .ids = input<int32_t>(a.ids),
                           .factor = a.factor,
-                          .positions = address(a.positions),
-                          .position = address<int32_t>(a.position),
+                          .positions = input(a.positions),
+                          .position = input<int32_t>(a.position),
                           .tokens = a.ids.numel(),
                           .cols = a.table.cols(),
                           .dropout = a.dropout,

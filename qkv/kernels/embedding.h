@@ -8,7 +8,7 @@ namespace qkv::kernels {
 
 // y[t] = dropout(factor * table[ids[t]] + positions[position[t]]), all on one device.
 struct EmbeddingTensors {
-  Tensor table = {};      // [vocabulary, cols], f32, bf16 or i8
+  Tensor table = {};      // [vocabulary, cols], f32, bf16, f16 or i8
   Tensor scales = {};     // [vocabulary], for i8: the step size of each row
   Tensor ids = {};        // i32 [tokens], each in [0, vocabulary)
   float factor = 1;       // sqrt(d_model) in the paper

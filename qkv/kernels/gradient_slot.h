@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::kernels {

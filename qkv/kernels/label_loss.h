@@ -1,7 +1,7 @@
 #pragma once
 // Cross-entropy of a matrix of logits, and the gradients of softmax and log_softmax.
 
-#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::kernels {

@@ -8,8 +8,8 @@ void cross_entropy(CrossEntropyTensors a) {
   count_elements(2 * a.logits.numel());
   backend_of("cross_entropy", a.logits, a.bias, a.labels, a.loss, a.nll)
       .cross_entropy({.logits = address(a.logits),
-                      .bias = address(a.bias),
-                      .labels = address<int32_t>(a.labels),
+                      .bias = input(a.bias),
+                      .labels = input<int32_t>(a.labels),
                       .rows = a.logits.rows(),
                       .cols = a.logits.cols(),
                       .smoothing = a.smoothing,

@@ -14,7 +14,7 @@
 #include <memory>
 #include <span>
 
-#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/tensor/quantized_tensor.h"
 
 namespace qkv::kernels {

@@ -8,12 +8,12 @@ void norm_forward(NormTensors a) {
                  (1 + a.residual.defined() + a.sum.defined() + (a.weight.defined() && a.y.defined())));
   backend_of("norm_forward", a.x, a.residual, a.weight, a.bias, a.sum, a.y, a.mean, a.rstd)
       .norm_forward(
-          {.x = address(a.x),
-           .residual = address(a.residual),
+          {.x = input(a.x),
+           .residual = input(a.residual),
            .dropout = a.dropout,
            .kind = a.kind,
-           .weight = address(a.weight),
-           .bias = address(a.bias),
+           .weight = input(a.weight),
+           .bias = input(a.bias),
            .epsilon = a.epsilon,
            .rows = a.x.rows(),
            .cols = a.x.cols()},
@@ -25,11 +25,11 @@ void norm_backward(NormBackwardTensors a) {
   backend_of("norm_backward", a.dy, a.z, a.weight, a.mean, a.rstd, a.dz.tensor, a.residual.tensor,
              a.d_weight.tensor, a.d_bias.tensor)
       .norm_backward({.kind = a.kind,
-                      .z = address(a.z),
-                      .weight = address(a.weight),
-                      .mean = address(a.mean),
-                      .rstd = address(a.rstd),
-                      .dy = address(a.dy),
+                      .z = input(a.z),
+                      .weight = input(a.weight),
+                      .mean = input(a.mean),
+                      .rstd = input(a.rstd),
+                      .dy = input(a.dy),
                       .rows = a.dy.rows(),
                       .cols = a.dy.cols(),
                       .dz = address(a.dz.tensor),

@@ -1,9 +1,9 @@
 #pragma once
 // Elementwise functions, and column sums. f32 on one device; contiguous unless stated otherwise.
 
-#include "qkv/kernels/activation.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/gradient_slot.h"
+#include "qkv/kernels/kinds.h"
 
 namespace qkv::kernels {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Products of two computed matrices, unlike those with weights (matmul.h).
 
-#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::kernels {

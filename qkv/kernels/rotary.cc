@@ -7,7 +7,7 @@ namespace qkv::kernels {
 void rotary(RotaryTensors a) {
   count_elements(a.x.rows() * a.x.cols() * (1 + memory_passes(a.accumulate)));
   backend_of("rotary", a.x, a.y, a.cosines, a.sines, a.positions)
-      .rotary({.x = address(a.x),
+      .rotary({.x = input(a.x),
                .x_stride = a.x.row_stride(),
                .y = address(a.y),
                .y_stride = a.y.row_stride(),
@@ -15,9 +15,9 @@ void rotary(RotaryTensors a) {
                .heads = a.heads,
                .d = a.x.cols() / a.heads,
                .rotated = 2 * a.cosines.cols(),
-               .cosines = address(a.cosines),
-               .sines = address(a.sines),
-               .positions = address<int32_t>(a.positions),
+               .cosines = input(a.cosines),
+               .sines = input(a.sines),
+               .positions = input<int32_t>(a.positions),
                .direction = a.direction,
                .accumulate = a.accumulate});
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Pooling: reduces segments of rows (the sequences of a ragged batch) to one row each.
 
-#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/tensor/ragged.h"
 
 namespace qkv::kernels {

@@ -17,6 +17,10 @@ void round_to_bf16(const Tensor& from, Tensor& to) {
   backend_of("round_to_bf16", from, to).round_to_bf16(address(from), address<BFloat16>(to), from.numel());
 }
 
+void round_to_f16(const Tensor& from, Tensor& to) {
+  backend_of("round_to_f16", from, to).round_to_f16(address(from), address<Float16>(to), from.numel());
+}
+
 void quantize_rows(const Tensor& from, Tensor& to, Tensor& scales) {
   backend_of("quantize_rows", from, to, scales)
       .quantize_rows(address(from), from.rows(), from.cols(), address<int8_t>(to), address(scales));

@@ -6,12 +6,14 @@
 
 namespace qkv::kernels {
 
-// Arguments for the device's kernels: f32, bf16 or i8, rows of any stride.
+// Arguments for the device's kernels: f32, bf16, f16 or i8, rows of any stride.
 WeightRows weight_rows(const QuantizedTensor& weight);
 
 // Rounds to the nearest bf16, ties to even. NaN stays NaN; values beyond the largest bf16 become infinite.
 // f32 to bf16, contiguous.
 void round_to_bf16(const Tensor& from, Tensor& to);
+// Likewise to f16, whose largest number is 65504.
+void round_to_f16(const Tensor& from, Tensor& to);
 
 // Quantises each row symmetrically: scale = max |w| / 127, value = round(w / scale). f32 [rows, cols] to i8
 // [rows, cols] and f32 [rows], contiguous. The values must be finite.

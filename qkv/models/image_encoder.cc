@@ -7,8 +7,11 @@
 #include "qkv/models/position_grid.h"
 #include "qkv/models/rows_at.h"
 #include "qkv/models/validate.h"
+#include "qkv/ops/activation.h"
+#include "qkv/ops/embedding.h"
 #include "qkv/ops/general/prepend.h"
 #include "qkv/ops/general/scale.h"
+#include "qkv/ops/norm.h"
 #include "qkv/ops/require.h"
 
 namespace qkv::models {

@@ -8,6 +8,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/json.h"
 #include "qkv/data/image_limits.h"
+#include "qkv/data/resize.h"
 #include "qkv/models/hub/config_reader.h"
 
 namespace qkv::models {

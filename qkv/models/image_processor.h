@@ -9,7 +9,6 @@
 #include <string>
 
 #include "qkv/data/image.h"
-#include "qkv/data/resize.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::models {

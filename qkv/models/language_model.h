@@ -33,8 +33,8 @@ class LanguageModel {
 
   const LanguageModelConfig& config() const { return config_; }
 
-  // ids i32 [tokens] -> hidden states [tokens, d_model]; causal. Throws UsageError for a sequence longer than
-  // max_positions, DataError for an id outside the vocabulary; so do start() and step().
+  // ids i32 or i64 [tokens] -> hidden states [tokens, d_model]; causal. Throws UsageError for a sequence
+  // longer than max_positions, DataError for an id outside the vocabulary; so do start() and step().
   Variable operator()(const Ragged& ids, nn::ForwardContext& context) const;
   const nn::Logits& logits() const { return logits_; }  // of the next token, from hidden states
 

@@ -43,10 +43,10 @@ class TextEncoder {
 
   const TextEncoderConfig& config() const { return config_; }
 
-  // ids i32 [tokens] -> hidden states [tokens, d_model]. `types` i32 [tokens], for pairs of texts: 0 in the
-  // first, 1 in the second; undefined: all 0. `positions` i32 [tokens]; undefined: 0, 1, ... in each
-  // sequence. Throws UsageError for a sequence longer than max_positions or a position beyond, DataError for
-  // an id or type out of range.
+  // ids i32 or i64 [tokens] -> hidden states [tokens, d_model]. `types` i32 or i64 [tokens], for pairs of
+  // texts: 0 in the first, 1 in the second; undefined: all 0. `positions` i32 [tokens]; undefined: 0, 1, ...
+  // in each sequence. Throws UsageError for a sequence longer than max_positions or a position beyond,
+  // DataError for an id or type out of range.
   Variable operator()(const Ragged& ids, nn::ForwardContext& context, const Tensor& types = {},
                       const Tensor& positions = {}) const;
 

@@ -20,9 +20,9 @@ class Transformer {
 
   const TransformerConfig& config() const { return config_; }
 
-  // source: ids i32 [tokens] -> [tokens, d_model].
+  // source: ids i32 or i64 [tokens] -> [tokens, d_model].
   nn::Memory encode(const Ragged& source, nn::ForwardContext& context) const;
-  // target: ids i32 [tokens], each sequence starting with decoder_start_id -> hidden states [tokens,
+  // target: ids i32 or i64 [tokens], each sequence starting with decoder_start_id -> hidden states [tokens,
   // d_model].
   Variable decode(const Ragged& target, const nn::Memory& memory, nn::ForwardContext& context) const;
   const nn::Logits& logits() const { return logits_; }  // of the next token, from decode()'s result

@@ -9,6 +9,7 @@
 #include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/general/reshape.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/rotary.h"
 
 namespace qkv::nn {
 namespace {

@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "qkv/ops/activation.h"
+#include "qkv/ops/embedding.h"
+#include "qkv/ops/norm.h"
+#include "qkv/ops/require.h"
 
 namespace qkv::nn {
 namespace {
@@ -90,13 +93,12 @@ Embedding::Embedding(const EmbeddingConfig& config, Weight table)
   if (config.norm) norm_.emplace(NormOptions{.features = config.d_model, .epsilon = config.epsilon});
 }
 
-Variable Embedding::operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places) const {
-  if (!ids.values.defined() || ids.values.dtype() != DType::i32 ||
-      ids.values.shape() != Shape{ids.offsets.tokens()}) {
-    throw ShapeError(
-        concat("embedding: expected ids i32 [", ids.offsets.tokens(), "], as the offsets say, found ",
-               ids.values.defined() ? concat(name_of(ids.values.dtype()), " ", ids.values.shape())
-                                    : std::string("none")));
+Variable Embedding::operator()(const Ragged& given, ForwardContext& context,
+                               const TokenPlaces& places) const {
+  const Ragged ids{as_ids("embedding", "ids", given.values), given.offsets};
+  if (ids.values.shape() != Shape{ids.offsets.tokens()}) {
+    throw ShapeError(concat("embedding: expected ids [", ids.offsets.tokens(),
+                            "], as the offsets say, found ", ids.values.shape()));
   }
   if (places.types.defined() && places.types.shape() != ids.values.shape()) {
     throw ShapeError(concat("embedding: expected a type of each of ", ids.offsets.tokens(), " ids, found ",

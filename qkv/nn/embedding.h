@@ -6,8 +6,6 @@
 #include "qkv/nn/norm.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/nn/positions.h"
-#include "qkv/ops/dropout.h"
-#include "qkv/ops/embedding.h"
 
 namespace qkv::nn {
 
@@ -25,7 +23,7 @@ struct EmbeddingConfig {
 // Optional inputs besides the ids.
 struct TokenPlaces {
   Tensor positions = {};  // i32 [tokens]; undefined: 0, 1, ... in each sequence
-  Tensor types = {};      // i32 [tokens], below token_types; undefined: all 0
+  Tensor types = {};      // i32 or i64 [tokens], below token_types; undefined: all 0
 };
 
 // Token embeddings, scaled, plus positions and token types, normalised. The table belongs to the model,
@@ -35,7 +33,7 @@ class Embedding {
   // table [vocabulary, d_model], in any weight dtype.
   Embedding(const EmbeddingConfig& config, Weight table);
 
-  // ids i32 [tokens] -> [tokens, d_model]. Throws UsageError for a learned position beyond the table,
+  // ids i32 or i64 [tokens] -> [tokens, d_model]. Throws UsageError for a learned position beyond the table,
   // DataError for an id or type out of range.
   Variable operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places = {}) const;
   // "embed_positions.weight", "embed_types.weight", "embed_layer_norm.weight" and ".bias"

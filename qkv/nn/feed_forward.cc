@@ -1,5 +1,6 @@
 #include "qkv/nn/feed_forward.h"
 
+#include "qkv/ops/activation.h"
 #include "qkv/ops/gated.h"
 
 namespace qkv::nn {

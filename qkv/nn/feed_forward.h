@@ -2,9 +2,13 @@
 
 #include <optional>
 
+#include "qkv/kernels/kinds.h"
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/linear.h"
-#include "qkv/ops/activation.h"
+
+namespace qkv {
+using kernels::Activation;
+}
 
 namespace qkv::nn {
 

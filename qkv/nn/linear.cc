@@ -1,5 +1,10 @@
 #include "qkv/nn/linear.h"
 
+#include <utility>
+
+#include "qkv/ops/linear_activate.h"
+#include "qkv/ops/linear_of.h"
+
 namespace qkv::nn {
 namespace {
 
@@ -20,6 +25,20 @@ Linear::Linear(const LinearOptions& options)
                                        {Initializer::Kind::xavier_uniform})),
       bias_(bias_of(options)),
       weights_({weight_.weight()}, {bias_.variable}) {}
+
+Variable Linear::operator()(const Variable& x, kernels::Activation activation,
+                            const kernels::Dropout& dropout, const ForwardContext& context) const {
+  return linear_activate(x, weights_, activation, dropout, context.weight_layout());
+}
+
+Variable Linear::of(std::function<Variable()> input, const std::vector<Variable>& reads,
+                    const ForwardContext& context) const {
+  return linear_of(std::move(input), reads, weights_, context.weight_layout());
+}
+
+Variable Linear::operator()(const Variable& x, kernels::Activation activation) const {
+  return linear_activate(x, weights_, activation);
+}
 
 void Linear::visit(const ParameterVisitor& visitor) const {
   visitor("weight", weight_);

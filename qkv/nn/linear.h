@@ -1,13 +1,12 @@
 #pragma once
 
 #include <functional>
-#include <utility>
 #include <vector>
 
+#include "qkv/kernels/kinds.h"
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
-#include "qkv/ops/linear_activate.h"
-#include "qkv/ops/linear_of.h"
+#include "qkv/ops/linear.h"
 
 namespace qkv::nn {
 
@@ -29,19 +28,13 @@ class Linear {
   }
   // dropout(activation(y)).
   Variable operator()(const Variable& x, kernels::Activation activation, const kernels::Dropout& dropout,
-                      const ForwardContext& context) const {
-    return linear_activate(x, weights_, activation, dropout, context.weight_layout());
-  }
+                      const ForwardContext& context) const;
   // Of an input that is computed again, from `reads`, in the backward pass (ops/linear_of.h).
   Variable of(std::function<Variable()> input, const std::vector<Variable>& reads,
-              const ForwardContext& context) const {
-    return linear_of(std::move(input), reads, weights_, context.weight_layout());
-  }
+              const ForwardContext& context) const;
   // Inference.
   Variable operator()(const Variable& x) const { return linear(x, weights_); }
-  Variable operator()(const Variable& x, kernels::Activation activation) const {
-    return linear_activate(x, weights_, activation);
-  }
+  Variable operator()(const Variable& x, kernels::Activation activation) const;
   void visit(const ParameterVisitor& visitor) const;
 
   const Parameter& weight() const { return weight_; }

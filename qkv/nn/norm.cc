@@ -2,6 +2,7 @@
 
 #include "qkv/ops/general/drop_path.h"
 #include "qkv/ops/general/scale.h"
+#include "qkv/ops/norm.h"
 
 namespace qkv::nn {
 

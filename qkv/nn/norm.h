@@ -3,10 +3,9 @@
 #include <optional>
 #include <string>
 
-#include "qkv/kernels/norm_kind.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/parameter.h"
-#include "qkv/ops/norm.h"
 #include "qkv/tensor/ragged.h"
 
 namespace qkv::nn {
@@ -25,7 +24,7 @@ class Norm {
 
   Variable operator()(const Variable& x) const;
   // norm(x + dropout(sublayer)) in one pass. Overwrites `sublayer`.
-  Variable add_norm(const Variable& x, const Variable& sublayer, const Dropout& dropout) const;
+  Variable add_norm(const Variable& x, const Variable& sublayer, const kernels::Dropout& dropout) const;
   void visit(const ParameterVisitor& visitor) const;
 
  private:

@@ -30,7 +30,7 @@ struct Parameter {
   // f32 only: norm weights, biases, position tables.
   Parameter(const Shape& shape_in, Initializer initializer_in)
       : variable(Variable::parameter()), shape(shape_in), initializer(initializer_in) {}
-  // A weight matrix that only products and table look-ups read: f32, bf16 or i8 (ops/quantize.h).
+  // A weight matrix that only products and table look-ups read: f32, bf16, f16 or i8 (ops/quantize.h).
   static Parameter weight_matrix(const Shape& shape, Initializer initializer);
 
   bool defined() const { return variable.defined(); }

@@ -1,4 +1,5 @@
 #include "qkv/nn/positions.h"
+#include "qkv/ops/rotary.h"
 
 #include <algorithm>
 #include <bit>

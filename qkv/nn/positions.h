@@ -3,8 +3,11 @@
 
 #include <compare>
 
-#include "qkv/ops/rotary.h"
 #include "qkv/tensor/ragged.h"
+
+namespace qkv {
+struct RotaryTable;  // ops/rotary.h
+}
 
 namespace qkv::nn {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "qkv/kernels/activation.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/ops/dropout.h"
 #include "qkv/ops/tape.h"
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "qkv/kernels/alignment.h"
 #include "qkv/kernels/dropout.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/ops/tape.h"
 #include "qkv/tensor/ragged.h"
 

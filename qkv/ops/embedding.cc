@@ -7,19 +7,20 @@
 
 namespace qkv {
 
-Variable embedding(const Weight& table, const Tensor& ids, const Variable& positions,
+Variable embedding(const Weight& table, const Tensor& ids_of_any_width, const Variable& positions,
                    const EmbeddingOptions& options) {
   const ProfileScope profile("embedding");
   if (!table.defined()) throw ShapeError("embedding: the table is undefined");
   require_weight("embedding", table.values(), table.scales());
-  require_ids("embedding", "ids", ids);
+  const Tensor ids = as_ids("embedding", "ids", ids_of_any_width);
   const int64_t vocabulary = table.values().rows(), cols = table.values().cols(), tokens = ids.numel();
-  const Tensor host_ids = to_host(ids), host_position = to_host(options.position);
+  const Tensor host_ids = to_host(ids);
   for (const int32_t id : host_ids.values<int32_t>()) {
     if (id < 0 || id >= vocabulary) {
       throw DataError(concat("embedding: token id ", id, " is outside the vocabulary of ", vocabulary));
     }
   }
+  Tensor position;
   if (positions.defined()) {
     require_matrix("embedding", positions);
     if (positions.value().cols() != cols || !options.position.defined() ||
@@ -28,10 +29,11 @@ Variable embedding(const Weight& table, const Tensor& ids, const Variable& posit
                               " do not fit positions ", positions.shape(), " and position ",
                               options.position.shape()));
     }
-    require_ids("embedding", "positions", options.position);
-    for (const int32_t position : host_position.values<int32_t>()) {
-      if (position < 0 || position >= positions.value().rows()) {
-        throw DataError(concat("embedding: position ", position, " is outside the ", positions.value().rows(),
+    position = as_ids("embedding", "positions", options.position);
+    const Tensor host_position = to_host(position);
+    for (const int32_t place : host_position.values<int32_t>()) {
+      if (place < 0 || place >= positions.value().rows()) {
+        throw DataError(concat("embedding: position ", place, " is outside the ", positions.value().rows(),
                                " positions"));
       }
     }
@@ -43,14 +45,15 @@ Variable embedding(const Weight& table, const Tensor& ids, const Variable& posit
                             " ", table.shape(), "; freeze it, or load it as f32"));
   }
   const Device device = table.values().device();
-  const Tensor rows = from_host(ids, device), position = from_host(options.position, device);
+  const Tensor rows = from_host(ids, device);
+  position = from_host(position, device);
   Tensor y = Tensor::empty({tokens, cols}, DType::f32, device);
   kernels::embedding_forward({.table = table.values(),
                               .scales = table.scales(),
                               .ids = rows,
                               .factor = options.factor,
                               .positions = positions.defined() ? positions.value() : Tensor(),
-                              .position = positions.defined() ? position : Tensor(),
+                              .position = position,
                               .dropout = options.dropout,
                               .y = y});
   if (!records) return y;

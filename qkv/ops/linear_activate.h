@@ -1,8 +1,8 @@
 #pragma once
 // The first half of a feed-forward layer as one operation.
 
-#include "qkv/kernels/activation.h"
 #include "qkv/kernels/dropout.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/ops/linear.h"
 
 namespace qkv {

@@ -45,13 +45,13 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
   }
   if (product.has_low_rank())
     throw UsageError("cross_entropy: expected weights without a low-rank update, found one; use linear()");
-  require_ids("cross_entropy", "labels", labels);
+  const Tensor ids = as_ids("cross_entropy", "labels", labels);
   const int64_t rows = x.value().rows(), vocabulary = weights.outputs();
   if (labels.numel() != rows) {
     throw ShapeError(
         concat("cross_entropy: x ", x.shape(), " needs ", rows, " labels, found ", labels.shape()));
   }
-  const Tensor host_labels = to_host(labels);
+  const Tensor host_labels = to_host(ids);
   for (const int32_t label : host_labels.values<int32_t>()) {
     if (label < 0 || label >= vocabulary) {
       throw DataError(concat("cross_entropy: label ", label, " is outside the vocabulary of ", vocabulary));
@@ -76,7 +76,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
 
   CrossEntropyResult result;
   const Device device = x.value().device();
-  const Tensor device_labels = from_host(labels.reshape({rows}), device);
+  const Tensor device_labels = from_host(ids.reshape({rows}), device);
   Tensor loss_rows = Tensor::empty({rows}, DType::f32, device), nll_rows = empty_like(loss_rows);
   for (int64_t first = 0; first < rows; first += options.chunk_rows) {
     const int64_t count = std::min(options.chunk_rows, rows - first);

@@ -22,10 +22,10 @@ struct CrossEntropyResult {
   double nll_sum = 0;   // sum of -log p[label], natural logarithms
 };
 
-// The cross-entropy of softmax(z) and labels i32 [tokens], with z = linear(x, weights), or softcap tanh(z /
-// softcap) of it where softcap > 0. The gradient is computed in the forward pass, in chunks of rows, so that
-// the whole matrix of logits never exists. Throws the errors of linear(), UsageError for an option out of
-// range, and DataError for a label outside the vocabulary.
+// The cross-entropy of softmax(z) and labels i32 or i64 [tokens], with z = linear(x, weights), or softcap
+// tanh(z / softcap) of it where softcap > 0. The gradient is computed in the forward pass, in chunks of rows,
+// so that the whole matrix of logits never exists. Throws the errors of linear(), UsageError for an option
+// out of range, and DataError for a label outside the vocabulary.
 CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& weights, const Tensor& labels,
                                         const CrossEntropyOptions& options, float softcap = 0);
 

@@ -19,7 +19,7 @@ void require_scales(const char* operation, const Tensor& values, const Tensor& s
 
 void require_weight_dtype(const char* operation, DType dtype) {
   if (std::ranges::find(kWeightDTypes, dtype) != kWeightDTypes.end()) return;
-  throw ShapeError(concat(operation, ": expected weights of f32, bf16 or i8, found ", name_of(dtype)));
+  throw ShapeError(concat(operation, ": expected weights of f32, bf16, f16 or i8, found ", name_of(dtype)));
 }
 
 // Longer sums of products of 8-bit integers would overflow 32 bits.
@@ -57,8 +57,8 @@ QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype) {
     return to_dtype({wide}, dtype);
   }
   Tensor narrow = Tensor::empty(values.shape(), dtype, values.device());
-  if (dtype == DType::bf16) {
-    kernels::round_to_bf16(values, narrow);
+  if (dtype != DType::i8) {
+    dtype == DType::bf16 ? kernels::round_to_bf16(values, narrow) : kernels::round_to_f16(values, narrow);
     return {narrow};
   }
   require_int8_width("to_dtype", values);
@@ -78,10 +78,12 @@ const char* weight_dtype_name(DType dtype) {
       return "f32";
     case DType::bf16:
       return "bf16";
+    case DType::f16:
+      return "f16";
     case DType::i8:
       return "int8";
     default:
-      throw ShapeError(concat("weights: expected f32, bf16 or i8, found ", name_of(dtype)));
+      throw ShapeError(concat("weights: expected f32, bf16, f16 or i8, found ", name_of(dtype)));
   }
 }
 
@@ -95,7 +97,7 @@ DType weight_dtype_from_name(std::string_view name) {
   for (const DType dtype : kWeightDTypes) {
     if (name == weight_dtype_name(dtype)) return dtype;
   }
-  throw UsageError(concat("dtype: expected f32, bf16 or int8, found \"", name, "\""));
+  throw UsageError(concat("dtype: expected f32, bf16, f16 or int8, found \"", name, "\""));
 }
 
 }  // namespace qkv

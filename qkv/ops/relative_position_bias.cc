@@ -9,11 +9,11 @@
 
 namespace qkv {
 
-Variable relative_position_bias(const Variable& table, const Tensor& bucket_of) {
+Variable relative_position_bias(const Variable& table, const Tensor& buckets_of_any_width) {
   const ProfileScope profile("relative_position_bias");
   const Tensor& numbers = table.value();
   require_f32("relative_position_bias", numbers);
-  require_ids("relative_position_bias", "buckets", bucket_of);
+  const Tensor bucket_of = as_ids("relative_position_bias", "buckets", buckets_of_any_width);
   const int64_t distances = bucket_of.numel();
   if (numbers.rank() != 2 || !numbers.contiguous() || bucket_of.rank() != 1) {
     throw ShapeError(

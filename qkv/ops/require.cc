@@ -1,5 +1,8 @@
 #include "qkv/ops/require.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace qkv {
 
 void require_f32(const char* operation, const Tensor& x) {
@@ -9,10 +12,20 @@ void require_f32(const char* operation, const Tensor& x) {
   }
 }
 
-void require_ids(const char* operation, const char* what, const Tensor& ids) {
-  if (ids.defined() && ids.dtype() == DType::i32 && ids.contiguous()) return;
-  throw ShapeError(concat(operation, ": expected ", what, " of contiguous i32, found ",
-                          ids.defined() ? concat(name_of(ids.dtype()), " ", ids.shape()) : "none"));
+Tensor as_ids(const char* operation, const char* what, const Tensor& ids) {
+  const bool wide = ids.defined() && ids.dtype() == DType::i64;
+  if (!ids.defined() || (ids.dtype() != DType::i32 && !wide) || !ids.contiguous()) {
+    throw ShapeError(concat(operation, ": expected ", what, " of contiguous i32 or i64, found ",
+                            ids.defined() ? concat(name_of(ids.dtype()), " ", ids.shape()) : "none"));
+  }
+  if (!wide) return ids;
+  const Tensor host = to_host(ids);
+  Tensor narrow = Tensor::empty(ids.shape(), DType::i32);
+  std::ranges::transform(host.values<int64_t>(), narrow.data<int32_t>(), [&](int64_t id) {
+    if (std::in_range<int32_t>(id)) return static_cast<int32_t>(id);
+    throw DataError(concat(operation, ": ", what, ": expected numbers of 32 bits, found ", id));
+  });
+  return from_host(narrow, ids.device());
 }
 
 void require_matrix(const char* operation, const Variable& x) {

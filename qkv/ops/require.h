@@ -9,8 +9,9 @@ namespace qkv {
 
 // x is f32 of any shape and strides.
 void require_f32(const char* operation, const Tensor& x);
-// ids, called `what` in the message, are i32 without gaps.
-void require_ids(const char* operation, const char* what, const Tensor& ids);
+// ids, called `what` in the message, as contiguous i32 on their device: themselves, or i64 narrowed in a
+// copy. Throws DataError for an i64 outside the range of i32.
+Tensor as_ids(const char* operation, const char* what, const Tensor& ids);
 // x is a contiguous f32 [tokens, features]. Throws UsageError for an undefined variable, as the next two do.
 void require_matrix(const char* operation, const Variable& x);
 // x is f32 [tokens, features], possibly columns of a wider matrix.

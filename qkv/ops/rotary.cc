@@ -16,14 +16,14 @@ Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, cons
     throw ShapeError(concat("rotary: expected contiguous cosines and sines [positions, r / 2], found ",
                             table.cosines.shape(), " and ", table.sines.shape()));
   }
-  require_ids("rotary", "positions", positions);
+  const Tensor places = as_ids("rotary", "positions", positions);
   const int64_t rows = x.value().rows(), cols = x.value().cols(), rotated = 2 * table.cosines.cols();
   if (heads < 1 || rotated == 0 || cols % heads != 0 || cols / heads < rotated || positions.numel() != rows) {
     throw ShapeError(concat("rotary: x ", x.shape(), " with ", positions.numel(),
                             " positions is not [tokens, ", heads, " heads * d] with d of at least ",
                             rotated));
   }
-  const Tensor host_positions = to_host(positions);
+  const Tensor host_positions = to_host(places);
   for (const int32_t position : host_positions.values<int32_t>()) {
     if (position < 0 || position >= table.cosines.rows()) {
       throw DataError(
@@ -37,7 +37,7 @@ Variable rotary(const Variable& x, int64_t heads, const RotaryTable& table, cons
                                    .heads = heads,
                                    .cosines = from_host(table.cosines, device),
                                    .sines = from_host(table.sines, device),
-                                   .positions = from_host(positions, device)};
+                                   .positions = from_host(places, device)};
   kernels::rotary(arguments);
   if (!Tape::records({x})) return y;
   // The transpose of a rotation is its inverse.

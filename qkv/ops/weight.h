@@ -20,7 +20,7 @@ struct LowRank {
   bool defined() const { return a.defined(); }
 };
 
-// Values [rows, cols] of f32, bf16, or i8 with scales f32 [rows]. Copies are handles of the same weight;
+// Values [rows, cols] of f32, bf16, f16, or i8 with scales f32 [rows]. Copies are handles of the same weight;
 // values may be set later. Only f32 weights can be trained; a frozen weight of any dtype passes a product's
 // gradient to its input.
 class Weight {

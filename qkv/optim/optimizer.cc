@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "qkv/base/error.h"
+#include "qkv/io/safetensors.h"
 #include "qkv/kernels/optimizer.h"
 #include "qkv/kernels/pointwise.h"
 #include "qkv/ops/profile.h"

@@ -17,8 +17,12 @@
 #include <string>
 #include <vector>
 
-#include "qkv/io/safetensors.h"
 #include "qkv/nn/named_parameters.h"
+
+namespace qkv::io {
+class SafetensorsFile;  // io/safetensors.h
+struct NamedTensor;
+}  // namespace qkv::io
 
 namespace qkv::kernels {
 struct OptimizerPass;

@@ -9,6 +9,7 @@
 #include "qkv/pipelines/pieces.h"
 #include "qkv/pipelines/run_engine.h"
 #include "qkv/pipelines/search_defaults.h"
+#include "qkv/search/language.h"
 #include "qkv/search/language_step_model.h"
 
 namespace qkv::pipelines {

@@ -10,7 +10,11 @@
 #include <vector>
 
 #include "qkv/pipelines/open_model.h"
-#include "qkv/search/language.h"
+#include "qkv/search/engine/engine.h"
+
+namespace qkv::search {
+SearchOptions language_defaults();  // language.h
+}
 
 namespace qkv::pipelines {
 

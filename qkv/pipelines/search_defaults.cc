@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/error.h"
+#include "qkv/search/shortlist.h"
 
 namespace qkv::pipelines {
 namespace {

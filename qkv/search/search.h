@@ -12,10 +12,11 @@
 #include "qkv/base/option_field.h"
 #include "qkv/models/hub/generation_defaults.h"
 #include "qkv/search/constraint.h"
-#include "qkv/search/shortlist.h"
 #include "qkv/search/step_model.h"
 
 namespace qkv::search {
+
+class Shortlist;  // shortlist.h
 
 // The divisor of log P(y | x), which lets long outputs compete with short ones. len: tokens of y, </s>
 // included.

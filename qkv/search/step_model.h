@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "qkv/tensor/ragged.h"
-#include "qkv/text/special_ids.h"
+#include "qkv/text/tokenizer.h"
 
 namespace qkv::search {
 

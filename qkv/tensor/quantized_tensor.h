@@ -5,7 +5,7 @@
 
 namespace qkv {
 
-// A matrix [rows, cols] of f32, bf16 or i8 values. Element (r, c) of an i8 matrix is values(r, c) *
+// A matrix [rows, cols] of f32, bf16, f16 or i8 values. Element (r, c) of an i8 matrix is values(r, c) *
 // scales(r), with scales f32 [rows]; the other dtypes have no scales.
 struct QuantizedTensor {
   Tensor values;

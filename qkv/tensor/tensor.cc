@@ -1,7 +1,6 @@
 #include "qkv/tensor/tensor.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "qkv/tensor/device_memory.h"
+#include "qkv/tensor/half.h"
 
 namespace qkv {
 namespace {
@@ -17,7 +17,10 @@ size_t row_bytes(const Tensor& x) { return static_cast<size_t>(x.cols()) * size_
 
 }  // namespace
 
-ByteRows Tensor::byte_rows() { return {storage_.get(), static_cast<size_t>(row_stride_) * size_of(dtype_)}; }
+ByteRows Tensor::byte_rows() {
+  require_writable();
+  return {storage_.get(), static_cast<size_t>(row_stride_) * size_of(dtype_)};
+}
 
 ConstByteRows Tensor::byte_rows() const {
   return {storage_.get(), static_cast<size_t>(row_stride_) * size_of(dtype_)};
@@ -50,6 +53,12 @@ Tensor Tensor::wrap(Storage storage, const Shape& shape, DType dtype, Device dev
   result.dtype_ = dtype;
   result.device_ = device;
   result.row_stride_ = result.cols();
+  return result;
+}
+
+Tensor Tensor::as_read_only(std::string origin) const {
+  Tensor result = *this;
+  result.origin_ = std::make_shared<const std::string>(std::move(origin));
   return result;
 }
 
@@ -137,6 +146,7 @@ void Tensor::copy_from(const Tensor& other) {
     };
     throw ShapeError(concat("copy_from: expected ", named(*this), ", found ", named(other)));
   }
+  require_writable();
   if (device_ != Device::cpu || other.device_ != Device::cpu) {
     const bool upload = other.device_ == Device::cpu, download = device_ == Device::cpu;
     if (!upload && !download && device_ != other.device_) {
@@ -217,8 +227,8 @@ void print_elements(std::ostream& out, const Tensor& tensor) {
     }
     out << (i == 0 ? ": " : ", ");
     const T value = tensor.data<T>()[i / tensor.cols() * tensor.row_stride() + i % tensor.cols()];
-    if constexpr (std::is_same_v<T, BFloat16>) {
-      out << std::bit_cast<float>(uint32_t{value.bits} << 16);
+    if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>) {
+      out << widened(value);
     } else {
       out << +value;  // unary + prints bytes as numbers
     }
@@ -247,6 +257,12 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x) {
     case DType::i8:
       print_elements<int8_t>(out, tensor);
       break;
+    case DType::f16:
+      print_elements<Float16>(out, tensor);
+      break;
+    case DType::i64:
+      print_elements<int64_t>(out, tensor);
+      break;
   }
   return out;
 }
@@ -271,6 +287,11 @@ Tensor from_host(const Tensor& x, Device device) {
 
 void Tensor::throw_dtype(DType wanted) const {
   throw ShapeError(concat("tensor ", shape_, ": expected ", name_of(wanted), ", found ", name_of(dtype_)));
+}
+
+void Tensor::throw_read_only() const {
+  throw UsageError(concat("tensor ", shape_, ": expected a writable one, found one that is read-only: ",
+                          *origin_, "; clone() makes a writable copy"));
 }
 
 void Tensor::throw_not_on_host(const char* what) const {

@@ -4,12 +4,18 @@
 // Through a const Tensor the elements can only be read, and its views are const too. A copy of a const Tensor
 // can be written, as with std::shared_ptr: const keeps a function that takes `const Tensor&` from writing by
 // mistake, and clone() copies the elements.
+//
+// Lifetime: a tensor keeps its storage alive, and so do its copies and views, in any order of destruction; a
+// mapped file stays mapped as long as a tensor of it exists. Pointers and spans of elements do not: they are
+// valid as long as one of these tensors exists.
 
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <ostream>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -55,6 +61,10 @@ class Tensor {
   }
   // A tensor over memory that `storage` keeps alive; `storage` points to the first element.
   static Tensor wrap(Storage storage, const Shape& shape, DType dtype, Device device = Device::cpu);
+  // The same elements, read-only in this handle, its copies and its views: functions that could write them
+  // throw UsageError naming `origin`, such as a mapped file. clone() is writable.
+  Tensor as_read_only(std::string origin) const;
+  bool read_only() const { return origin_ != nullptr; }
 
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
@@ -78,9 +88,11 @@ class Tensor {
     require_host("data");
     return elements<const T>();
   }
+  // The functions that give write access throw UsageError for a read-only tensor.
   template <class T = float>
   T* data() {
     require_host("data");
+    require_writable();
     return elements<T>();
   }
   // The bytes of a contiguous tensor on the host, for any dtype.
@@ -97,6 +109,7 @@ class Tensor {
   }
   template <class T = float>
   DeviceAddress<T> device_data() {
+    require_writable();
     return DeviceAddress<T>(elements<T>());
   }
   // Whether both are views of one memory.
@@ -167,6 +180,7 @@ class Tensor {
   ConstByteRows byte_rows() const;
   void swap(Tensor& other) noexcept {
     storage_.swap(other.storage_);
+    origin_.swap(other.origin_);
     std::swap(shape_, other.shape_);
     std::swap(row_stride_, other.row_stride_);
     std::swap(dtype_, other.dtype_);
@@ -183,12 +197,18 @@ class Tensor {
     if (device_ != Device::cpu) [[unlikely]]
       throw_not_on_host(what);
   }
+  void require_writable() const {
+    if (origin_) [[unlikely]]
+      throw_read_only();
+  }
   [[noreturn]] void throw_dtype(DType wanted) const;
+  [[noreturn]] void throw_read_only() const;
   [[noreturn]] void throw_not_on_host(const char* what) const;
   void require_contiguous(const char* what) const;
   int64_t element(std::initializer_list<int64_t> indices) const;  // offset in elements
 
   Storage storage_;
+  std::shared_ptr<const std::string> origin_;  // of a read-only tensor
   Shape shape_;
   int64_t row_stride_ = 0;
   DType dtype_ = DType::f32;

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/text/special_ids.h"
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::text {

@@ -16,7 +16,7 @@ struct LoraOptions {
   int64_t rank = 0;                       // 0: no LoRA, all weights are trained
   float alpha = 16;                       // the update is alpha / rank * B A
   std::string targets = "q_proj,v_proj";  // names of projections, separated by commas
-  DType dtype = DType::f32;               // of the frozen weights: f32, bf16 or i8
+  DType dtype = DType::f32;               // of the frozen weights: f32, bf16, f16 or i8
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;

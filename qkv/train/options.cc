@@ -19,8 +19,8 @@ static Words<Device> words(Device) {
 }
 
 static Words<DType> words(DType) {
-  static constexpr std::array<std::pair<std::string_view, DType>, 3> kWords{
-      {{"f32", DType::f32}, {"bf16", DType::bf16}, {"int8", DType::i8}}};
+  static constexpr std::array<std::pair<std::string_view, DType>, 4> kWords{
+      {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}, {"int8", DType::i8}}};
   return kWords;
 }
 

@@ -5,8 +5,22 @@
 #include <numbers>
 
 #include "qkv/base/error.h"
+#include "qkv/base/field_text.h"
 
 namespace qkv::train {
+
+Refits Refits::parsed(std::string_view field, std::string_view text) {
+  Refits refits;
+  for (const auto& [after, steps] : parse_pairs(field, text, "STEP:STEPS,... such as 310:1130,620:1190"))
+    refits.list.push_back({.after = after, .total_steps = steps});
+  return refits;
+}
+
+std::string Refits::text() const {
+  NumberPairs pairs;
+  for (const Refit& one : list) pairs.emplace_back(one.after, one.total_steps);
+  return pairs_text(pairs);
+}
 
 void ScheduleOptions::fit(int64_t steps) {
   constexpr int64_t kLongestShare = 10;  // 1 / share

@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/base/field_text.h"
-
 namespace qkv::train {
 
 enum class ScheduleKind {
@@ -32,18 +30,14 @@ struct Refits {
 
   bool operator==(const Refits&) const = default;
 
-  // As text: "310:1130,620:1190" (after:total_steps); "" has none. parse_field() throws UsageError naming the
+  // As text: "310:1130,620:1190" (after:total_steps); "" has none. parsed() throws UsageError naming the
   // field, what was expected and what was found.
+  std::string text() const;
+  static Refits parsed(std::string_view field, std::string_view text);
   friend void parse_field(std::string_view field, std::string_view text, Refits& value) {
-    const NumberPairs pairs = parse_pairs(field, text, "STEP:STEPS,... such as 310:1130,620:1190");
-    value.list.clear();
-    for (const auto& [after, steps] : pairs) value.list.push_back({.after = after, .total_steps = steps});
+    value = parsed(field, text);
   }
-  friend std::string field_text(const Refits& value) {
-    NumberPairs pairs;
-    for (const Refit& one : value.list) pairs.emplace_back(one.after, one.total_steps);
-    return pairs_text(pairs);
-  }
+  friend std::string field_text(const Refits& value) { return value.text(); }
 };
 
 struct ScheduleOptions {

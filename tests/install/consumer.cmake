@@ -42,7 +42,7 @@ if(SANITIZE)
   set(flags -DCMAKE_CXX_FLAGS=-fsanitize=${SANITIZE})
 endif()
 run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/build -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER}
-    -DCMAKE_PREFIX_PATH=${WORK}/moved -DWANTED_VERSION=${VERSION} ${flags})
+    -DCMAKE_PREFIX_PATH=${WORK}/moved -DWANTED_VERSION=${VERSION} -DEXAMPLES=${SOURCE}/examples ${flags})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer)
 if(NOT output MATCHES "^1\\.66048\n$")

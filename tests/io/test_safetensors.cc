@@ -10,6 +10,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/mapped_files.h"
 #include "qkv/base/philox.h"
 #include "qkv/io/safetensors.h"
 #include "tests/support/scratch.h"
@@ -140,6 +141,41 @@ TEST(Safetensors, HalfPrecisionIsWidenedExactly) {
   EXPECT_TRUE(half[7] == 0 && std::signbit(half[7]));
   EXPECT_THAT(file.tensor("b", {2, 2}).values(),
               ElementsAre(1.0f, -5.0f, 0x1p-133f, std::numeric_limits<float>::infinity()));
+  const Tensor stored = file.as_stored("h", {8});
+  EXPECT_EQ(stored.dtype(), DType::f16);
+  write_safetensors(folder / "again", {{"h", stored}, {"b", file.as_stored("b", {2, 2})}});
+  const SafetensorsFile again(folder / "again");
+  EXPECT_EQ(again.as_stored("h", {8}).as_bytes().data(), again.bytes("h").data()) << "a view";
+  EXPECT_EQ(again.dtype("h"), "F16");
+  EXPECT_TRUE(std::ranges::equal(again.bytes("h"), file.bytes("h")));
+  EXPECT_TRUE(std::ranges::equal(again.bytes("b"), file.bytes("b")));
+}
+
+TEST(Safetensors, IdsOf64BitsAreReadAndWritten) {
+  const qkv::testing::Scratch folder;
+  const std::vector<int64_t> ids{-1, 0, int64_t{1} << 40, std::numeric_limits<int64_t>::min()};
+  write_safetensors(folder / "f", {{"ids", Tensor::from(ids, {2, 2})}, {"w", Tensor::full({1}, 2)}});
+  const SafetensorsFile file(folder / "f");
+  EXPECT_EQ(file.dtype("ids"), "I64");
+  EXPECT_EQ(file.tensor("ids", {2, 2}).values<int64_t>(), ids);
+}
+
+TEST(Safetensors, AFileMappedForReadingRefusesWritesByName) {
+  const qkv::testing::Scratch folder;
+  write_safetensors(folder / "f", {{"layer.weight", random_tensor({3, 4}, 1)}});
+  Tensor view;
+  {
+    const SafetensorsFile file(folder / "f", MapFor::reading);
+    view = file.tensor("layer.weight").slice_rows(1, 2);
+  }
+  EXPECT_EQ(mapped_files().size(), 1u) << "the view keeps it mapped";
+  const std::string message = qkv::testing::message_of<UsageError>([&] { view.data()[0] = 1; });
+  EXPECT_NE(message.find("read-only: layer.weight of " + (folder / "f").string()), std::string::npos)
+      << message;
+  EXPECT_THROW(view.fill_zero(), UsageError);
+  EXPECT_EQ(floats(view), floats(random_tensor({3, 4}, 1).slice_rows(1, 2)));
+  view = Tensor();
+  EXPECT_TRUE(mapped_files().empty());
 }
 
 TEST(Safetensors, AViewOutlivesTheFileAndIsCopiedOnWrite) {
@@ -242,7 +278,7 @@ TEST(Safetensors, DeepNestingIsAnErrorNotACrash) {
 TEST(Safetensors, NamesMissingTensors) {
   const qkv::testing::Scratch folder;
   const std::string data(16, '\x01');
-  put(folder / "f", file_of(R"({"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
+  put(folder / "f", file_of(R"({"i":{"dtype":"F64","shape":[1],"data_offsets":[0,8]},)"
                             R"("w":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
                             data));
   const SafetensorsFile file(folder / "f");
@@ -254,7 +290,7 @@ TEST(Safetensors, NamesMissingTensors) {
     }
     return "no error";
   };
-  EXPECT_THAT(message([&] { file.tensor("i"); }), AllOf(HasSubstr("BF16"), HasSubstr("found I64")));
+  EXPECT_THAT(message([&] { file.tensor("i"); }), AllOf(HasSubstr("BF16"), HasSubstr("found F64")));
   EXPECT_THAT(message([&] { file.tensor("x"); }), AllOf(HasSubstr("tensor x"), HasSubstr("found 2")));
   EXPECT_THAT(message([&] { file.shape("x"); }), HasSubstr("tensor x"));
   EXPECT_THAT(message([&] { file.tensor("w", {3, 1}); }), AllOf(HasSubstr("[3, 1]"), HasSubstr("found [2]")));

@@ -15,10 +15,9 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/base/philox.h"
-#include "qkv/kernels/accumulate.h"
-#include "qkv/kernels/activation.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/instruction_set.h"
+#include "qkv/kernels/kinds.h"
 
 namespace qkv::kernels {
 

@@ -52,13 +52,16 @@ TEST(Embedding, ForwardFromTablesOfOtherDTypes) {
     const auto ids = numbers_below(kVocabulary, 1), position = numbers_below(kPlaces, 2);
     for (const int64_t cols : {1, 5, 16, 17, 33, 128, 520}) {
       const Numbers table(kVocabulary * cols, 3), positions(kPlaces * cols, 4);
-      std::vector<BFloat16> halves(static_cast<size_t>(table.size()));
-      cpu::round_to_bf16(table.data(), halves.data(), table.size());
+      std::vector<BFloat16> brains(static_cast<size_t>(table.size()));
+      cpu::round_to_bf16(table.data(), brains.data(), table.size());
+      std::vector<Float16> halves(brains.size());
+      cpu::round_to_f16(table.data(), halves.data(), table.size());
       std::vector<int8_t> bytes(halves.size());
       std::vector<float> scales(kVocabulary);
       cpu::quantize_rows(table.data(), kVocabulary, cols, bytes.data(), scales.data());
       for (const WeightRows& quantized :
-           {WeightRows{halves.data(), DType::bf16, nullptr, kVocabulary, cols},
+           {WeightRows{brains.data(), DType::bf16, nullptr, kVocabulary, cols},
+            WeightRows{halves.data(), DType::f16, nullptr, kVocabulary, cols},
             WeightRows{bytes.data(), DType::i8, scales.data(), kVocabulary, cols}}) {
         Numbers y(kTokens * cols, 5);
         const EmbeddingForward arguments{.table = quantized,

@@ -9,6 +9,7 @@
 #include "qkv/kernels/cpu/matmul.h"
 #include "qkv/kernels/cpu/products/onednn.h"
 #include "qkv/kernels/cpu/products/quantized_rows.h"
+#include "qkv/tensor/half.h"
 #include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
@@ -21,15 +22,18 @@ class Weights {
       : rows_(rows),
         cols_(cols),
         numbers_(rows * cols, seed),
+        brains_(size()),
         halves_(size()),
         bytes_(size()),
         scales_(rows) {
-    cpu::round_to_bf16(numbers_.data(), halves_.data(), rows * cols);
+    cpu::round_to_bf16(numbers_.data(), brains_.data(), rows * cols);
+    cpu::round_to_f16(numbers_.data(), halves_.data(), rows * cols);
     cpu::quantize_rows(numbers_.data(), rows, cols, bytes_.data(), scales_.data());
   }
 
   WeightRows in(DType dtype) const {
-    if (dtype == DType::bf16) return {halves_.data(), dtype, nullptr, rows_, cols_};
+    if (dtype == DType::bf16) return {brains_.data(), dtype, nullptr, rows_, cols_};
+    if (dtype == DType::f16) return {halves_.data(), dtype, nullptr, rows_, cols_};
     if (dtype == DType::i8) return {bytes_.data(), dtype, scales_.data(), rows_, cols_};
     return {numbers_.data(), dtype, nullptr, rows_, cols_};
   }
@@ -45,12 +49,13 @@ class Weights {
 
   int64_t rows_, cols_;
   Numbers numbers_;
-  std::vector<BFloat16> halves_;
+  std::vector<BFloat16> brains_;
+  std::vector<Float16> halves_;
   std::vector<int8_t> bytes_;
   std::vector<float> scales_;
 };
 
-constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::i8};
+constexpr DType kDTypes[] = {DType::f32, DType::bf16, DType::f16, DType::i8};
 
 // The inputs that an int8 product uses: rounded to 255 steps of the range of the row and zero.
 std::vector<double> as_multiplied(const Numbers& x, int64_t rows, int64_t cols, int64_t stride, DType dtype) {
@@ -155,6 +160,38 @@ TEST(GemmNt, RowsAreIndependentAndThreadInvariant) {
       }
     }
     set_threads(before);
+  });
+}
+
+// With every pattern of bits but NaN: subnormal numbers and infinities too.
+TEST(GemmNt, SixteenBitWeightsGiveTheBitsOfTheirF32) {
+  constexpr int64_t kCols = 509, kRows = 65536 / kCols;
+  std::vector<Float16> halves;
+  std::vector<BFloat16> brains;
+  for (uint32_t bits = 0; bits < kRows * kCols; ++bits) {
+    const auto one = static_cast<uint16_t>(bits * 40503);  // odd: a permutation
+    halves.push_back({std::isnan(widened(Float16{one})) ? uint16_t{0} : one});
+    brains.push_back({std::isnan(widened(BFloat16{one})) ? uint16_t{0} : one});
+  }
+  const auto expect_same = [&]<class Half>(const std::vector<Half>& narrow) {
+    std::vector<float> wide;
+    for (const Half half : narrow) wide.push_back(widened(half));
+    const WeightRows rows{narrow.data(), dtype_of<Half>, nullptr, kRows, kCols},
+        same{wide.data(), DType::f32, nullptr, kRows, kCols};
+    for (const int64_t m : {1, 5, 12, 13, 40}) {
+      const Numbers x(m * kCols, 1);
+      std::vector<float> found(static_cast<size_t>(m * kRows)), expected = found;
+      cpu::matmul({x.data(), m, kCols, kCols}, cpu::WeightView({&rows, 1}), nullptr,
+                  {found.data(), m, kRows, kRows}, Accumulate::no);
+      cpu::matmul({x.data(), m, kCols, kCols}, cpu::WeightView({&same, 1}), nullptr,
+                  {expected.data(), m, kRows, kRows}, Accumulate::no);
+      EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0)
+          << name_of(rows.dtype) << ", " << m << " rows";
+    }
+  };
+  for_each_target([&] {
+    expect_same(halves);
+    expect_same(brains);
   });
 }
 

@@ -5,12 +5,12 @@
 #include <limits>
 
 #include "qkv/kernels/cpu/kernels.h"
+#include "qkv/kernels/reference/weights.h"
+#include "qkv/tensor/half.h"
 #include "tests/kernels/rowwise.h"
 
 namespace qkv::kernels {
 namespace {
-
-float widened(BFloat16 number) { return std::bit_cast<float>(uint32_t{number.bits} << 16); }
 
 BFloat16 rounded(float number) {
   BFloat16 result;
@@ -71,6 +71,27 @@ TEST(WeightRows, WideningF32AndBFloat16IsExact) {
   cpu::round_to_bf16(weights.data(), halves.data(), weights.size());
   cpu::widen_rows({halves.data(), DType::bf16, nullptr, kRows, kCols}, wide.data());
   for (size_t i = 0; i < wide.size(); ++i) ASSERT_EQ(wide[i], widened(halves[i]));
+}
+
+TEST(WeightRows, BackendsRoundToTheSameF16AndWidenItExactly) {
+  std::vector<float> numbers;
+  RandomStream random(4);
+  for (int i = 0; i < 100000; ++i) numbers.push_back(std::bit_cast<float>(random.next()));
+  for (int i = -60; i < 60; ++i)
+    numbers.insert(numbers.end(),
+                   {std::ldexp(1.0f, i), std::ldexp(-1.25f, i), 65504.0f + static_cast<float>(i)});
+  const auto count = std::ssize(numbers);
+  std::vector<Float16> found(numbers.size()), expected = found;
+  cpu::round_to_f16(numbers.data(), found.data(), count);
+  reference::round_to_f16(numbers.data(), expected.data(), count);
+  EXPECT_TRUE(found == expected);
+  std::vector<float> wide(numbers.size()), wide_reference = wide;
+  const WeightRows rows{found.data(), DType::f16, nullptr, 1, count};
+  cpu::widen_rows(rows, wide.data());
+  reference::widen_rows(rows, wide_reference.data());
+  for (size_t i = 0; i < wide.size(); ++i) {
+    ASSERT_TRUE(wide[i] == wide_reference[i] || (std::isnan(wide[i]) && std::isnan(wide_reference[i]))) << i;
+  }
 }
 
 }  // namespace

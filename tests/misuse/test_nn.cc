@@ -10,6 +10,7 @@
 #include "qkv/nn/named_parameters.h"
 #include "qkv/nn/prefix_cache.h"
 #include "qkv/nn/weights_file.h"
+#include "qkv/ops/rotary.h"
 #include "tests/support/misuse.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"

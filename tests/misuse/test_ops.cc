@@ -425,7 +425,7 @@ TEST(MisusedOps, Int8Weights) {
   THROWS("int8", to_dtype({Tensor::full({2, 2}, std::numeric_limits<float>::infinity())}, DType::i8));
   THROWS("linear", LinearWeights({}));
   THROWS("linear", LinearWeights({numbers({5, 4})}, {{}, {}}));
-  for (const char* name : {"", "f16", "F32", "int8 "}) THROWS("dtype", weight_dtype_from_name(name)) << name;
+  for (const char* name : {"", "fp16", "F32", "int8 "}) THROWS("dtype", weight_dtype_from_name(name)) << name;
 }
 
 TEST(MisusedTape, Gradients) {

@@ -1,4 +1,4 @@
-// Folders of all families with weights in bf16 and int8.
+// Folders of all families with weights in bf16, f16 and int8.
 
 #include <gtest/gtest.h>
 
@@ -113,7 +113,7 @@ TEST_P(FamilyDTypes, AreCloseToF32) {
     largest = std::max(largest, std::abs(double{exact.data()[i]}));
     difference = std::max(difference, std::abs(double{exact.data()[i]} - found.data()[i]));
   }
-  EXPECT_LT(difference, (dtype_ == DType::bf16 ? 0.03 : 0.12) * largest);
+  EXPECT_LT(difference, (dtype_ == DType::bf16 ? 0.03 : dtype_ == DType::f16 ? 0.004 : 0.12) * largest);
   EXPECT_GT(difference, 0) << "nothing was rounded";
 }
 
@@ -161,19 +161,19 @@ INSTANTIATE_TEST_SUITE_P(
                                          "bert_pretraining", "bert_texts", "roberta_tokens",
                                          "distilbert_masked", "vit_images", "vit_base", "deit_images", "t5",
                                          "t5_encoder"),
-                       ::testing::Values(DType::bf16, DType::i8)),
+                       ::testing::Values(DType::bf16, DType::f16, DType::i8)),
     [](const auto& one) { return concat(std::get<0>(one.param), "_", name_of(std::get<1>(one.param))); });
 
 // 16-bit folders of the hub; their results are tested in test_families.cc.
 TEST(FamilyDTypes, FoldersKeepTheirDType) {
-  for (const char* name : {"gpt2+bf16", "bert_pretraining+bf16"}) {
+  for (const auto& [name, dtype] : {std::pair{"gpt2+bf16", DType::bf16}, std::pair{"llama+f16", DType::f16},
+                                    std::pair{"bert_pretraining+bf16", DType::bf16}}) {
     const AnyModel model = open_model(golden(name), golden(name));
-    EXPECT_EQ(model.dtype, DType::bf16) << name;
+    EXPECT_EQ(model.dtype, dtype) << name;
     model.visit([&](const std::string& parameter, const nn::Parameter& p) {
-      EXPECT_EQ(p.variable.value().dtype(), p.allows_quantized() ? DType::bf16 : DType::f32) << parameter;
+      EXPECT_EQ(p.variable.value().dtype(), p.allows_quantized() ? model.dtype : DType::f32) << parameter;
     });
   }
-  EXPECT_EQ(open_model(golden("llama+f16"), golden("llama+f16")).dtype, DType::f32);
   EXPECT_EQ(open_model(golden("gpt2"), golden("gpt2")).dtype, DType::f32);
 }
 
@@ -190,7 +190,8 @@ TEST(FamilyDTypes, EveryMultipliedMatrixTakesAnyDType) {
 TEST(FamilyDTypes, ConfigNamesTheDType) {
   const Scratch scratch;
   for (const auto& [dtype, type, name] :
-       {std::tuple{DType::bf16, "bert", "bfloat16"}, std::tuple{DType::i8, "qkv-bert", "int8"}}) {
+       {std::tuple{DType::bf16, "bert", "bfloat16"}, std::tuple{DType::f16, "bert", "float16"},
+        std::tuple{DType::i8, "qkv-bert", "int8"}}) {
     const fs::path to = scratch / name_of(dtype);
     quantize_folder(golden("bert_masked"), to, dtype);
     const auto config = nlohmann::json::parse(read_file(to / "config.json"));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
@@ -295,7 +296,7 @@ TEST(Pretrained, ATableAndAHeadThatDifferAreNotTied) {
     if (name == "lm_head.weight") found = parameter.variable.value();
   });
   ASSERT_TRUE(found.defined());
-  EXPECT_TRUE(std::ranges::equal(found.values(), head.values()));
+  EXPECT_TRUE(std::ranges::equal(std::as_const(found).values(), head.values()));
   copy.rewrite([&](auto& tensors) {
     const auto table = std::ranges::find(tensors, "transformer.wte.weight", &io::NamedTensor::name);
     std::ranges::find(tensors, "lm_head.weight", &io::NamedTensor::name)->tensor = table->tensor.clone();

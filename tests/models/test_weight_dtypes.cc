@@ -1,4 +1,4 @@
-// Folders with weights in bf16 and int8.
+// Folders with weights in bf16, f16 and int8.
 
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ TEST_P(StoredDTypes, RoundingOnLoadEqualsRoundingBeforeSaving) {
 
 INSTANTIATE_TEST_SUITE_P(All, StoredDTypes,
                          ::testing::Combine(::testing::Values(Tying::none, Tying::two_way, Tying::three_way),
-                                            ::testing::Values(DType::f32, DType::bf16, DType::i8)),
+                                            ::testing::ValuesIn(kWeightDTypes)),
                          [](const auto& one) {
                            return name_of(std::get<0>(one.param)) + "_" + name_of(std::get<1>(one.param));
                          });
@@ -87,7 +87,8 @@ TEST(WeightDTypes, AreCloseToF32) {
   const Tensor exact = logits(*model);
   double largest = 0;
   for (const float x : exact.values()) largest = std::max(largest, std::abs(double{x}));
-  for (const auto& [dtype, share] : {std::pair{DType::bf16, 0.02}, std::pair{DType::i8, 0.06}}) {
+  for (const auto& [dtype, share] :
+       {std::pair{DType::bf16, 0.02}, std::pair{DType::f16, 0.002}, std::pair{DType::i8, 0.06}}) {
     const auto rounded = random_model();
     quantize_model(dtype, *rounded);
     const Tensor found = logits(*rounded);
@@ -107,34 +108,37 @@ TEST(WeightDTypes, EveryMatrixButPositionsIsRounded) {
   });
 }
 
-// 16-bit weights of other writers: F16 is widened, BF16 is kept.
+// 16-bit weights of other writers are read in place, with the results of the same weights in f32.
 TEST(WeightDTypes, LoadsF16AndBf16OfOtherWriters) {
-  const Scratch folder;
-  const auto model = random_model();
-  save_transformer(folder.path(), *model, {});
-  quantize_model(DType::bf16, *model);
-  std::vector<io::NamedTensor> tensors;
-  model->visit([&](const std::string& name, const nn::Parameter& p) {
-    // Norms and biases in BF16 too, as written by transformers.
-    tensors.push_back({name, to_dtype({p.variable.value()}, DType::bf16).values});
-  });
-  io::write_safetensors(folder / "model.safetensors", tensors);
-  const auto loaded = load_transformer(folder.path());
-  EXPECT_EQ(weight_dtype(*loaded), DType::bf16);
-  loaded->visit([](const std::string& name, const nn::Parameter& p) {
-    EXPECT_EQ(p.variable.value().dtype(), p.allows_quantized() ? DType::bf16 : DType::f32) << name;
-  });
-  const auto wide = load_transformer(folder.path(), {.dtype = DType::f32});
-  const auto int8 = load_transformer(folder.path(), {.dtype = DType::i8});
-  EXPECT_EQ(weight_dtype(*wide), DType::f32);
-  EXPECT_EQ(weight_dtype(*int8), DType::i8);
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Scratch folder;
+    const auto model = random_model();
+    save_transformer(folder.path(), *model, {});
+    std::vector<io::NamedTensor> tensors;
+    model->visit([&](const std::string& name, const nn::Parameter& p) {
+      // Norms and biases in 16 bits too, as written by transformers.
+      tensors.push_back({name, to_dtype({p.variable.value()}, dtype).values});
+    });
+    io::write_safetensors(folder / "model.safetensors", tensors);
+    const auto loaded = load_transformer(folder.path());
+    EXPECT_EQ(weight_dtype(*loaded), dtype);
+    loaded->visit([&](const std::string& name, const nn::Parameter& p) {
+      EXPECT_EQ(p.variable.value().dtype(), p.allows_quantized() ? dtype : DType::f32) << name;
+      EXPECT_EQ(p.variable.value().read_only(), p.allows_quantized()) << name << ": mapped, or converted";
+    });
+    const auto wide = load_transformer(folder.path(), {.dtype = DType::f32});
+    const auto int8 = load_transformer(folder.path(), {.dtype = DType::i8});
+    EXPECT_EQ(weight_dtype(*wide), DType::f32);
+    EXPECT_EQ(weight_dtype(*int8), DType::i8);
+    EXPECT_TRUE(same_bits(logits(*wide), logits(*loaded))) << name_of(dtype);
+  }
 }
 
 TEST(WeightDTypes, ConfigNamesTheDType) {
   const Scratch folder;
   for (const auto& [dtype, type, name] :
        {std::tuple{DType::f32, "marian", "float32"}, std::tuple{DType::bf16, "marian", "bfloat16"},
-        std::tuple{DType::i8, "qkv-marian", "int8"}}) {
+        std::tuple{DType::f16, "marian", "float16"}, std::tuple{DType::i8, "qkv-marian", "int8"}}) {
     const auto model = random_model();
     quantize_model(dtype, *model);
     save_transformer(folder.path(), *model, {});
@@ -150,7 +154,7 @@ TEST(WeightDTypes, OwnFormatTakesAnyDType) {
   config.norm = nn::NormPlacement::pre;
   Transformer model(config);
   nn::initialise(model, 3);
-  for (const DType dtype : {DType::bf16, DType::i8}) {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
     const Scratch folder;
     quantize_model(dtype, model);
     save_transformer(folder.path(), model, {});
@@ -191,6 +195,13 @@ TEST(WeightDTypes, TrainableValuesCanBeWritten) {
     variable.mutable_value().data()[0] = 7;
   });
   EXPECT_EQ(read_file(folder / "model.safetensors"), before) << "the file changed";
+  load_transformer(folder.path())->visit([&](const std::string&, const nn::Parameter& p) {
+    Variable variable = p.variable;
+    EXPECT_NE(message_of<UsageError>([&] {
+                variable.mutable_value().data()[0] = 7;
+              }).find((folder / "model.safetensors").string()),
+              std::string::npos);
+  });
 }
 
 class BadDTypes : public qkv::testing::DamagedWeights {

@@ -7,6 +7,7 @@
 
 #include "qkv/nn/decoder.h"
 #include "qkv/ops/general/weighted_sum.h"
+#include "qkv/ops/rotary.h"
 #include "tests/nn/small_stacks.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
 
 #include "qkv/base/parallel.h"
+#include "qkv/ops/embedding.h"
 #include "qkv/ops/general/arithmetic.h"
 #include "qkv/ops/general/losses.h"
 #include "qkv/ops/general/matmul.h"
@@ -16,6 +18,9 @@
 #include "qkv/ops/general/reshape.h"
 #include "qkv/ops/general/slice.h"
 #include "qkv/ops/general/softmax.h"
+#include "qkv/ops/linear_cross_entropy.h"
+#include "qkv/ops/rotary.h"
+#include "qkv/tensor/ragged.h"
 #include "tests/ops/gradient_check.h"
 #include "tests/support/scratch.h"
 
@@ -331,7 +336,7 @@ TEST(CrossEntropy, Errors) {
   EXPECT_EQ(message_of<Error>([&] { cross_entropy(logits, labels); }),
             "cross_entropy: label 3 is not one of 3 classes");
   EXPECT_EQ(message_of<Error>([&] { cross_entropy(logits, Tensor::zeros({3}, DType::i32)); }),
-            "cross_entropy: expected logits [..., classes] and labels i32 [...], found [2, 3] and i32 [3]");
+            "cross_entropy: expected logits [..., classes] and labels [...], found [2, 3] and i32 [3]");
   EXPECT_EQ(message_of<Error>([&] { cross_entropy(logits, labels, {.class_weights = Tensor::zeros({2})}); }),
             "cross_entropy: expected class_weights f32 [3], found f32 [2]");
   EXPECT_EQ(message_of<Error>([&] { cross_entropy(logits, labels, {.label_smoothing = 2}); }),
@@ -402,6 +407,38 @@ TEST(GeneralOps, AgreeOnTheReferenceDevice) {
             << "tensor " << n << ", element " << i;
       }
     }
+  }
+}
+
+TEST(Ids, Of64BitsGiveTheBitsOf32AndAreRefusedBeyond) {
+  const Tensor x = random_tensor({3, 4}, 1), positions = random_tensor({3, 4}, 2);
+  const std::vector<std::pair<std::string, std::function<Tensor(const Tensor&)>>> functions{
+      {"gather: rows", [&](const Tensor& ids) { return gather(x, ids).value(); }},
+      {"embedding: ids", [&](const Tensor& ids) { return embedding(x, ids, {}, {}).value(); }},
+      {"embedding: positions",
+       [&](const Tensor& ids) {
+         return embedding(x, Tensor::zeros({3}, DType::i32), positions, {.position = ids}).value();
+       }},
+      {"cross_entropy: labels", [&](const Tensor& ids) { return cross_entropy(x, ids).value(); }},
+      {"cross_entropy: labels",
+       [&](const Tensor& ids) {
+         return linear_cross_entropy(x, LinearWeights({random_tensor({5, 4}, 3)}), ids, {}).loss.value();
+       }},
+      {"rotary: positions",
+       [&](const Tensor& ids) {
+         const RotaryTable table{positions.columns(0, 2).clone(), positions.columns(2, 2).clone()};
+         return rotary(x, 1, table, ids).value();
+       }},
+  };
+  for (const auto& [name, function] : functions) {
+    const Tensor found = function(Ragged::from<int64_t>({{2, 0}, {1}}).values);
+    const Tensor expected = function(Tensor::from(std::vector<int32_t>{2, 0, 1}, {3}));
+    EXPECT_TRUE(std::ranges::equal(found.values(), expected.values())) << name;
+    const std::string message = message_of<DataError>([&] {
+      function(Tensor::from(std::vector<int64_t>{2, 4294967297, 1}, {3}));
+    });
+    EXPECT_EQ(message, name + ": expected numbers of 32 bits, found 4294967297");
+    EXPECT_THROW(function(Tensor::zeros({3}, DType::u8)), ShapeError) << name;
   }
 }
 

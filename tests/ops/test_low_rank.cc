@@ -62,7 +62,7 @@ TEST_P(LowRankOf, EqualsAProductWithTheSum) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(DTypes, LowRankOf, ::testing::Values(DType::f32, DType::bf16, DType::i8),
+INSTANTIATE_TEST_SUITE_P(DTypes, LowRankOf, ::testing::ValuesIn(kWeightDTypes),
                          [](const auto& one) { return std::string(name_of(one.param)); });
 
 TEST(LowRank, RowsAreIndependent) {

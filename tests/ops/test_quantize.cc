@@ -15,11 +15,11 @@ using namespace qkv;
 using namespace qkv::testing;
 
 TEST(Quantize, ParsesDTypeNames) {
-  EXPECT_EQ(weight_dtype_names(), (std::vector<std::string>{"f32", "bf16", "int8"}));
+  EXPECT_EQ(weight_dtype_names(), (std::vector<std::string>{"f32", "bf16", "f16", "int8"}));
   for (const std::string& name : weight_dtype_names())
     EXPECT_EQ(weight_dtype_name(weight_dtype_from_name(name)), name);
   const std::string message = message_of<UsageError>([] { weight_dtype_from_name("int4"); });
-  EXPECT_NE(message.find("expected f32, bf16 or int8, found \"int4\""), std::string::npos) << message;
+  EXPECT_NE(message.find("expected f32, bf16, f16 or int8, found \"int4\""), std::string::npos) << message;
   EXPECT_NE(message_of<ShapeError>([] { weight_dtype_name(DType::i32); }).find("found i32"),
             std::string::npos);
 }
@@ -47,13 +47,17 @@ TEST(Quantize, ViewsEqualTheirCopies) {
   }
 }
 
-// Vectors in bf16, as other programs store biases and norms.
+// Vectors in 16 bits, as other programs store biases and norms.
 TEST(Quantize, WidensAnyRank) {
   for (const Shape& shape : {Shape{7}, Shape{2, 3, 4}}) {
-    const Tensor numbers = random_tensor(shape, 1), wide = dequantize(to_dtype({numbers}, DType::bf16));
-    ASSERT_EQ(wide.shape(), shape);
-    for (int64_t i = 0; i < shape.numel(); ++i)
-      EXPECT_NEAR(wide.data()[i], numbers.data()[i], std::abs(numbers.data()[i]) / 256) << i;
+    for (const auto& [dtype, steps] : {std::pair{DType::bf16, 256}, std::pair{DType::f16, 2048}}) {
+      const Tensor numbers = random_tensor(shape, 1), wide = dequantize(to_dtype({numbers}, dtype));
+      ASSERT_EQ(wide.shape(), shape);
+      for (int64_t i = 0; i < shape.numel(); ++i) {
+        const float x = numbers.data()[i];
+        EXPECT_NEAR(wide.data()[i], x, std::abs(x) / static_cast<float>(steps)) << i;
+      }
+    }
   }
 }
 

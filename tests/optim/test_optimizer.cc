@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "qkv/base/error.h"
+#include "qkv/io/safetensors.h"
 #include "qkv/nn/linear.h"
 #include "qkv/nn/weights_file.h"
 #include "qkv/optim/adam.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "qkv/io/safetensors.h"
 #include "qkv/optim/adafactor.h"
 #include "qkv/optim/adagrad.h"
 #include "qkv/optim/adam.h"

@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <concepts>
+#include <functional>
 #include <limits>
 #include <sstream>
 #include <type_traits>
 #include <utility>
 
+#include "qkv/tensor/half.h"
 #include "qkv/tensor/ragged.h"
 #include "tests/support/scratch.h"
 
@@ -23,8 +27,8 @@ concept HasTensors = requires(const std::vector<T>& values) {
   Tensor::from(values, Shape{1});
 };
 static_assert(HasTensors<float> && HasTensors<int32_t> && HasTensors<uint8_t> && HasTensors<int8_t> &&
-              HasTensors<BFloat16>);
-static_assert(!HasTensors<double> && !HasTensors<int64_t> && !HasTensors<uint16_t> && !HasTensors<bool>);
+              HasTensors<BFloat16> && HasTensors<Float16> && HasTensors<int64_t>);
+static_assert(!HasTensors<double> && !HasTensors<uint64_t> && !HasTensors<uint16_t> && !HasTensors<bool>);
 
 // A const tensor is read-only: so are its elements and its views.
 template <class T>
@@ -176,6 +180,76 @@ TEST(Tensor, Prints) {
   EXPECT_EQ(printed(Tensor::from(std::vector{BFloat16{0x3FC0}}, {1})), "bf16 [1]: 1.5");
   EXPECT_EQ(printed(Tensor::zeros({0, 3}, DType::i32)), "i32 [0, 3]");
   EXPECT_EQ(printed(Tensor()), "an undefined tensor");
+}
+
+TEST(Tensor, AReadOnlyTensorRefusesEveryWriteAndNamesItsOrigin) {
+  Tensor tensor = Tensor::full({2, 3}, 1).as_read_only("w of model.safetensors");
+  const Tensor same = tensor;
+  Tensor copy = tensor, moved = Tensor(copy), view = tensor.slice_rows(0, 1), columns = tensor.columns(1, 2),
+         flat = tensor.reshape({6});
+  for (Tensor* one : {&copy, &moved, &view, &columns, &flat}) {
+    ASSERT_TRUE(one->read_only());
+    const Tensor other = Tensor::zeros(one->shape());
+    for (const std::function<void()>& write :
+         std::vector<std::function<void()>>{[&] { one->data(); }, [&] { one->device_data(); },
+                                            [&] { one->fill_zero(); }, [&] { one->copy_from(other); }}) {
+      EXPECT_NE(message_of<UsageError>(write).find("read-only: w of model.safetensors"), std::string::npos);
+    }
+  }
+  EXPECT_THROW(flat.values(), UsageError);
+  EXPECT_THROW(flat.at(0) = 2, UsageError);
+  EXPECT_EQ(same.at(1, 2), 1.0f);
+  EXPECT_EQ(same.values()[5], 1.0f);
+  Tensor writable = same.clone();
+  writable.at(0, 0) = 2;
+  copy = writable;
+  copy.at(0, 0) = 3;
+  EXPECT_EQ(writable.at(0, 0), 3.0f);
+  EXPECT_FALSE(Tensor::zeros({2}).read_only());
+}
+
+TEST(Tensor, AViewKeepsTheStorageAliveAndNothingElseDoes) {
+  bool freed = false;
+  Tensor view;
+  {
+    const Storage storage(new std::byte[24], [&freed](const std::byte* memory) {
+      freed = true;
+      delete[] memory;
+    });
+    Tensor whole = Tensor::wrap(storage, {3, 2}, DType::f32);
+    std::ranges::copy(std::vector<float>{1, 2, 3, 4, 5, 6}, whole.data());
+    view = whole.reshape({2, 3}).slice_rows(1, 1).columns(1, 2).as_read_only("a test");
+  }
+  EXPECT_FALSE(freed);
+  EXPECT_EQ(std::as_const(view).at(0, 1), 6.0f);
+  view = Tensor();
+  EXPECT_TRUE(freed);
+}
+
+TEST(Half, EveryF16IsWidenedExactlyAndBack) {
+  for (uint32_t bits = 0; bits <= 0xFFFF; ++bits) {
+    const Float16 half{static_cast<uint16_t>(bits)};
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const float wide = widened(half);
+    ASSERT_EQ(std::signbit(wide), bits >> 15 == 1);
+    if (exponent == 31) {
+      ASSERT_TRUE(fraction == 0 ? std::isinf(wide) : std::isnan(wide)) << bits;
+    } else {
+      ASSERT_EQ(std::abs(wide),
+                std::ldexp(exponent == 0 ? fraction : 1024 + fraction, std::max(exponent, 1) - 25));
+    }
+    ASSERT_TRUE(std::isnan(wide) || nearest_f16(wide) == half) << bits;
+    // The middle of two numbers rounds to the even one, and its neighbours to the nearer.
+    if (exponent == 31 || bits >> 15 == 1) continue;
+    const float middle =
+        bits == 0x7BFF ? 65520.0f : (wide + widened(Float16{static_cast<uint16_t>(bits + 1)})) / 2;
+    ASSERT_EQ(nearest_f16(middle).bits, bits + (bits & 1)) << bits;
+    ASSERT_EQ(nearest_f16(std::nextafter(middle, 0.0f)).bits, bits) << bits;
+    ASSERT_EQ(nearest_f16(std::nextafter(middle, 1e9f)).bits, bits + 1) << bits;
+  }
+  EXPECT_TRUE(std::isnan(widened(nearest_f16(std::numeric_limits<float>::quiet_NaN()))));
+  EXPECT_TRUE(std::isnan(widened(nearest_f16(std::bit_cast<float>(0x7F800001u)))));
+  EXPECT_EQ(nearest_f16(-1e30f).bits, 0xFC00);
 }
 
 TEST(Offsets, RejectInvalidValues) {

@@ -75,14 +75,15 @@ void quantize(const QuantizeArguments& arguments) {
 void add_quantize(Command& app) {
   Command* command = add_command(
       app, "quantize",
-      "Write a copy of a model folder with smaller weights: bf16 (half of f32) or int8 (a quarter, with a\n"
-      "scale for each output). They take less memory and time to read. A bf16 folder also opens in\n"
-      "transformers; an int8 folder is qkv's own. Training may start from either (--from), from the\n"
+      "Write a copy of a model folder with smaller weights: bf16 or f16 (half of f32) or int8 (a quarter,\n"
+      "with a scale for each output). They take less memory and time to read. 16-bit folders also open in\n"
+      "transformers; an int8 folder is qkv's own. Training may start from each (--from), from the\n"
       "rounded weights; the original is a better start. Measure the loss of quality with qkv evaluate.",
       "qkv quantize model --dtype int8 --out model-int8 && qkv translate model-int8 < test.en");
   const auto arguments = std::make_shared<QuantizeArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
-  add_choice(*command, "--dtype", arguments->dtype, {{"bf16", DType::bf16}, {"int8", DType::i8}},
+  add_choice(*command, "--dtype", arguments->dtype,
+             {{"bf16", DType::bf16}, {"f16", DType::f16}, {"int8", DType::i8}},
              "Dtype of the weights to write")
       ->required();
   add_option(*command, "--out", arguments->out, "DIR", "New folder: empty or nonexistent")->required();

@@ -42,7 +42,7 @@ constexpr FieldFlag kTrainFlags[] = {
     {"--lora-alpha", "lora.alpha", "X", "Factor of the updates, times 1 / RANK"},
     {"--lora-targets", "lora.targets", "NAMES",
      "Projections to update, separated by commas: q_proj, k_proj, v_proj, out_proj, fc1, fc2, gate"},
-    {"--lora-dtype", "lora.dtype", "f32|bf16|int8", "Dtype of the frozen weights under the updates"},
+    {"--lora-dtype", "lora.dtype", "f32|bf16|f16|int8", "Dtype of the frozen weights under the updates"},
     {"--precision", "train.precision", "f32|bf16",
      "Operands of products; bf16: mixed precision, faster on processors with instructions for it. Weights,\n"
      "sums and optimizer remain f32"},

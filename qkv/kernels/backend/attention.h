@@ -6,10 +6,9 @@
 #include <cstdint>
 #include <span>
 
-#include "qkv/kernels/accumulate.h"
-#include "qkv/kernels/alignment.h"
 #include "qkv/kernels/cache_block_table.h"
 #include "qkv/kernels/dropout.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/tensor/dtype.h"
 
 namespace qkv::kernels {

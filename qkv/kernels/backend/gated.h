@@ -3,9 +3,8 @@
 
 #include <cstdint>
 
-#include "qkv/kernels/accumulate.h"
-#include "qkv/kernels/activation.h"
 #include "qkv/kernels/dropout.h"
+#include "qkv/kernels/kinds.h"
 
 namespace qkv::kernels {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/kinds.h"
 
 namespace qkv::kernels {
 

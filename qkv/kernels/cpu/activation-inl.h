@@ -9,9 +9,9 @@
 
 #include <hwy/highway.h>
 
-#include "qkv/kernels/activation.h"
 #include "qkv/kernels/cpu/dropout-inl.h"
 #include "qkv/kernels/cpu/exponential-inl.h"
+#include "qkv/kernels/kinds.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {

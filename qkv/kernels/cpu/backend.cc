@@ -47,6 +47,7 @@ constexpr Backend kCpuBackend{
     .matmul = matmul_with_prepared,
     .matmul_transposed_a = cpu::matmul_transposed_a,
     .round_to_bf16 = cpu::round_to_bf16,
+    .round_to_f16 = cpu::round_to_f16,
     .quantize_rows = cpu::quantize_rows,
     .widen_rows = cpu::widen_rows,
     .attention_forward = cpu::attention_forward,

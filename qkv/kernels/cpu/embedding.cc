@@ -21,9 +21,9 @@ template <class P>
 HWY_INLINE FloatVector load_weight(const float* from, FloatVector /*scale*/, P part) {
   return load(Floats(), from, part);
 }
-template <class P>
-HWY_INLINE FloatVector load_weight(const uint16_t* from, FloatVector /*scale*/, P part) {
-  return load_bf16(from, part);
+template <class Half, class P>
+HWY_INLINE FloatVector load_weight(const Half* from, FloatVector /*scale*/, P part) {
+  return load_halves(from, part);
 }
 template <class P>
 HWY_INLINE FloatVector load_weight(const int8_t* from, FloatVector scale, P part) {
@@ -60,7 +60,9 @@ void embed_dropped(const EmbeddingForward& a, int64_t begin, int64_t end) {
 void embed_range(const EmbeddingForward& a, int64_t begin, int64_t end) {
   switch (a.table.dtype) {
     case DType::bf16:
-      return embed_dropped<uint16_t>(a, begin, end);
+      return embed_dropped<BFloat16>(a, begin, end);
+    case DType::f16:
+      return embed_dropped<Float16>(a, begin, end);
     case DType::i8:
       return embed_dropped<int8_t>(a, begin, end);
     default:

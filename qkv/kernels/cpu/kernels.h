@@ -6,6 +6,7 @@
 namespace qkv::kernels::cpu {
 
 KernelOf<&Backend::round_to_bf16> round_to_bf16;
+KernelOf<&Backend::round_to_f16> round_to_f16;
 KernelOf<&Backend::quantize_rows> quantize_rows;
 KernelOf<&Backend::widen_rows> widen_rows;
 KernelOf<&Backend::attention_forward> attention_forward;

@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
-#include "qkv/kernels/accumulate.h"
 #include "qkv/kernels/backend/matmul.h"
+#include "qkv/kernels/kinds.h"
 
 namespace qkv::kernels::cpu {
 

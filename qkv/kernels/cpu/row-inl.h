@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "qkv/tensor/dtype.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 
@@ -60,12 +62,36 @@ HWY_INLINE void store(D d, hn::Vec<D> v, hn::TFromD<D>* to, Part part) {
 #endif
 }
 
-// bf16, widened.
-template <class P>
-HWY_INLINE FloatVector load_bf16(const uint16_t* from, P part) {
+using Halves = hn::Rebind<uint16_t, Floats>;  // the bits of 16-bit floats
+
+// Widens, exactly. The second argument selects the type.
+HWY_INLINE FloatVector widen(hn::Vec<Halves> v, BFloat16 /*type*/) {
   const hn::RebindToUnsigned<Floats> bits;
-  const hn::Rebind<uint16_t, Floats> halves;
-  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(bits, load(halves, from, part))));
+  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(bits, v)));
+}
+
+HWY_INLINE FloatVector widen(hn::Vec<Halves> v, Float16 /*type*/) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  const hn::Rebind<hwy::float16_t, Floats> type;
+  return hn::PromoteTo(Floats(), hn::BitCast(type, v));
+#else  // as in tensor/half.h; Highway's own loses infinities here
+  const Floats d;
+  const hn::RebindToSigned<Floats> whole;
+  const auto bits = hn::PromoteTo(whole, v), sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(whole, 0x8000)));
+  const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(whole, 0x7FFF)));
+  const auto rebias = hn::Set(whole, (127 - 15) << 23);
+  const auto special = hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(whole, 0x0F7FFFFF)), rebias);
+  const auto normal = hn::Add(hn::Add(magnitude, rebias), special);
+  const auto fraction = hn::ConvertTo(d, hn::And(bits, hn::Set(whole, 0x3FF)));
+  const auto subnormal = hn::BitCast(whole, hn::Mul(fraction, hn::Set(d, 0x1p-24f)));
+  const auto small = hn::Lt(magnitude, hn::Set(whole, 0x00800000));
+  return hn::BitCast(d, hn::Or(hn::IfThenElse(small, subnormal, normal), sign));
+#endif
+}
+
+template <class Half, class P>
+HWY_INLINE FloatVector load_halves(const Half* from, P part) {
+  return widen(load(Halves(), reinterpret_cast<const uint16_t*>(from), part), Half());
 }
 
 template <class D>

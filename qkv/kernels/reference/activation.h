@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "qkv/kernels/activation.h"
 #include "qkv/kernels/backend/gated.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/kernels/reference/doubles.h"
 
 namespace qkv::kernels::reference {

@@ -153,6 +153,7 @@ constexpr Backend kReferenceBackend{
     .matmul = matmul,
     .matmul_transposed_a = kConverting<&Backend::matmul_transposed_a, reference::matmul_transposed_a>,
     .round_to_bf16 = kConverting<&Backend::round_to_bf16, reference::round_to_bf16>,
+    .round_to_f16 = kConverting<&Backend::round_to_f16, reference::round_to_f16>,
     .quantize_rows = kConverting<&Backend::quantize_rows, reference::quantize_rows>,
     .widen_rows = kConverting<&Backend::widen_rows, reference::widen_rows>,
     .attention_forward = kConverting<&Backend::attention_forward, reference::attention_forward>,

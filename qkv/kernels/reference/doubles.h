@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/kinds.h"
 
 namespace qkv::kernels::reference {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "qkv/kernels/accumulate.h"
+#include "qkv/kernels/kinds.h"
 
 namespace qkv::kernels::reference {
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "qkv/base/field_text.h"
-#include "qkv/kernels/activation.h"
+#include "qkv/kernels/kinds.h"
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/config_writer.h"
 

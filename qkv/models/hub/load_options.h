@@ -10,12 +10,11 @@
 namespace qkv::models {
 
 struct LoadOptions {
-  // The dtype of weight matrices and tables: f32, bf16 or i8 (ops/quantize.h). Nothing: as stored (float16
-  // becomes f32).
+  // The dtype of weight matrices and tables: f32, bf16, f16 or i8 (ops/quantize.h). Nothing: as stored.
   std::optional<DType> dtype = {};
   // Whether values will be written, as in training: written pages of mapped files become private copies.
-  // Otherwise parameters are frozen (Variable::set_requires_grad), writing to them crashes, and the source
-  // pages of converted weights are released.
+  // Otherwise parameters are frozen (Variable::set_requires_grad), values in the mapped file are read-only
+  // (Tensor::read_only), and the source pages of converted weights are released.
   bool trainable = false;
   // A LoRA adapter for the model, a folder in PEFT's layout (adapter.h), whose config.json, if it has one,
   // takes the place of the model's; empty: none.

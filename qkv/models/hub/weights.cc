@@ -38,7 +38,8 @@ void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, c
     throw DataError(concat(file.path().string(), ": ", from.name, ": expected ", expected, ", found ",
                            file.dtype(from.name)));
   };
-  if (dtype != DType::f32 && dtype != DType::bf16 && !(dtype == DType::i8 && quantized)) {
+  if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16 &&
+      !(dtype == DType::i8 && quantized)) {
     refuse(quantized ? "F32, F16, BF16 or I8" : "F32, F16 or BF16");
   }
   const bool int8 = says.dtype == DType::i8;
@@ -63,6 +64,8 @@ const char* config_dtype(DType dtype) {
   switch (dtype) {
     case DType::bf16:
       return "bfloat16";
+    case DType::f16:
+      return "float16";
     case DType::i8:
       return "int8";
     default:
@@ -74,7 +77,7 @@ StoredDType stored_dtype(const std::string& text, const std::string& path) {
   const JsonValue object = parse_json(text, path);
   for (const char* const key : {"dtype", "torch_dtype"}) {
     const auto found = object.find(key);
-    if (!found || (found->is_string() && found->string() == "float16")) continue;
+    if (!found) continue;
     for (const DType dtype : kWeightDTypes) {
       if (found->is_string() && found->string() == config_dtype(dtype)) return {path, dtype};
     }

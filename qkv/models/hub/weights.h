@@ -27,7 +27,7 @@ struct StoredTensor {
 // "dtype" of config.json ("torch_dtype" in older ones): the dtype of the folder's weights.
 struct StoredDType {
   std::string config;  // the file, for messages
-  // Nothing for float16 or a missing field.
+  // Nothing for a missing field.
   std::optional<DType> dtype = {};
 };
 
@@ -43,7 +43,7 @@ void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, c
 // The name of the tensor with the scales of an int8 weight.
 std::string scales_name(const std::string& weight);
 
-// Name in config.json: "float32", "bfloat16", "int8".
+// Name in config.json: "float32", "bfloat16", "float16", "int8".
 const char* config_dtype(DType dtype);
 
 // The dtype of the weight matrices that `visit` enumerates.

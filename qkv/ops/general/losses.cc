@@ -7,6 +7,7 @@
 #include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/general/reduce.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/require.h"
 
 namespace qkv {
 namespace {
@@ -19,8 +20,8 @@ double check_labels(const Variable& logits, const Tensor& labels, const ClassLos
   const Tensor& weights = options.class_weights;
   const Shape items{
       logits.shape().extents().first(static_cast<size_t>(std::max(0, logits.shape().rank() - 1)))};
-  if (classes < 1 || labels.shape() != items || labels.dtype() != DType::i32) {
-    throw ShapeError(concat(kCrossEntropy, ": expected logits [..., classes] and labels i32 [...], found ",
+  if (classes < 1 || labels.shape() != items) {
+    throw ShapeError(concat(kCrossEntropy, ": expected logits [..., classes] and labels [...], found ",
                             logits.shape(), " and ", name_of(labels.dtype()), " ", labels.shape()));
   }
   if (weights.defined() && (weights.shape() != Shape{classes} || weights.dtype() != DType::f32)) {
@@ -53,9 +54,11 @@ Variable reduced(const Variable& losses, Reduction reduction, double count) {
 
 }  // namespace
 
-Variable cross_entropy(const Variable& input, const Tensor& labels, const ClassLossOptions& options) {
+Variable cross_entropy(const Variable& input, const Tensor& labels_of_any_width,
+                       const ClassLossOptions& options) {
   const ProfileScope profile(kCrossEntropy);
   const Variable logits = contiguous_f32(kCrossEntropy, input);
+  const Tensor labels = as_ids(kCrossEntropy, "labels", labels_of_any_width);
   const double count = check_labels(logits, labels, options);
   const Device device = logits.value().device();
   const kernels::LabelTargets targets{.labels = from_host(labels, device),

@@ -19,8 +19,8 @@ struct ClassLossOptions {
   Reduction reduction = Reduction::mean;
 };
 
-// The cross-entropy of softmax(logits) over the innermost axis: logits [..., classes], labels i32 [...]. An
-// item with label l, class weights w and smoothing e has the loss
+// The cross-entropy of softmax(logits) over the innermost axis: logits [..., classes], labels i32 or i64
+// [...]. An item with label l, class weights w and smoothing e has the loss
 //   -(1 - e) w[l] log p[l] - e / classes * sum_c w[c] log p[c]
 // and weight w[l] in a mean, as in PyTorch; an empty mean is 0. Throws ShapeError, DataError for a label out
 // of range, UsageError for a smoothing outside [0, 1].

@@ -7,6 +7,7 @@
 #include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/general/reshape.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/require.h"
 
 namespace qkv {
 namespace {
@@ -105,19 +106,19 @@ Variable concatenate(const std::vector<Variable>& inputs, int axis) {
 
 Variable gather(const Variable& input, const Tensor& rows) {
   const Variable x = contiguous_f32("gather", input);
-  if (x.shape().rank() < 1 || rows.dtype() != DType::i32 || rows.rank() != 1) {
-    throw ShapeError(concat("gather: expected x [n, ...] and rows i32 [m], found ", x.shape(), " and ",
+  if (x.shape().rank() < 1 || rows.rank() != 1) {
+    throw ShapeError(concat("gather: expected x [n, ...] and rows i32 or i64 [m], found ", x.shape(), " and ",
                             name_of(rows.dtype()), " ", rows.shape()));
   }
   const int64_t count = x.shape()[0];
-  const Tensor host_rows = to_host(rows);
+  const Tensor ids = as_ids("gather", "rows", rows), host_rows = to_host(ids);
   for (const int32_t row : host_rows.values<int32_t>()) {
     if (row < 0 || row >= count) throw DataError(concat("gather: row ", row, " is outside of x ", x.shape()));
   }
   const Shape shape = with_extent(x.shape(), 0, rows.numel());
   const int64_t cols = shape.numel() == 0 ? 0 : shape.numel() / rows.numel();
   if (cols == 0) return x.value().slice(0, 0, 0).reshape(shape);
-  return reshape(embedding(reshape(x, {count, cols}), rows, {}, {}), shape);
+  return reshape(embedding(reshape(x, {count, cols}), ids, {}, {}), shape);
 }
 
 }  // namespace qkv

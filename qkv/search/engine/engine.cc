@@ -8,6 +8,7 @@
 #include "qkv/ops/profile.h"
 #include "qkv/search/candidates.h"
 #include "qkv/search/engine/sequence.h"
+#include "qkv/search/shortlist.h"
 #include "qkv/search/step_scores.h"
 
 namespace qkv::search {

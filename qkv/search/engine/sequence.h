@@ -12,6 +12,7 @@
 #include "qkv/base/error.h"
 #include "qkv/search/engine/engine.h"
 #include "qkv/search/hypotheses.h"
+#include "qkv/search/shortlist.h"
 
 namespace qkv::search {
 

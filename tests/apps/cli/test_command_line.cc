@@ -208,7 +208,7 @@ TEST_F(CommandLine, SuggestsTheLikelyWord) {
   expect("embed model --pool man",
          "--pool: expected one of mean, cls, max, pooler, found 'man'; did you mean 'mean'?");
   expect("quantize model --dtype int4 --out x",
-         "--dtype: expected one of bf16, int8, found 'int4'; did you mean 'int8'?");
+         "--dtype: expected one of bf16, f16, int8, found 'int4'; did you mean 'int8'?");
   expect("translate model --device cuda", "--device: expected one of cpu, reference, found 'cuda'\n");
   expect("inspect --preset bse",
          "--preset: expected one of tiny, small, base, big, found 'bse'; did you mean 'base'?");

@@ -51,10 +51,10 @@ TEST(Completion, BashOffersCommandsOptionsValuesAndFiles) {
   EXPECT_EQ(bash_offers({"translate", "model", "--bea"}), (Words{"--beam"}));
   EXPECT_EQ(bash_offers({"train", "translation", "--sch"}), (Words{"--schedule"}));
   EXPECT_EQ(bash_offers({"train", "--sch"}), (Words{})) << "an option of another command";
-  EXPECT_EQ(bash_offers({"translate", "--dtype", ""}), (Words{"f32", "bf16", "int8"}));
+  EXPECT_EQ(bash_offers({"translate", "--dtype", ""}), (Words{"f32", "bf16", "f16", "int8"}));
   EXPECT_EQ(bash_offers({"quantize", "--dtype", "b"}), (Words{"bf16"}));
   EXPECT_EQ(bash_offers({"translate", "--dtype", "=", "i"}), (Words{"int8"})) << "as bash cuts --dtype=i";
-  EXPECT_EQ(bash_offers({"translate", "--dtype", "="}), (Words{"f32", "bf16", "int8"}));
+  EXPECT_EQ(bash_offers({"translate", "--dtype", "="}), (Words{"f32", "bf16", "f16", "int8"}));
   EXPECT_EQ(bash_offers({"completion", ""}), (Words{"bash", "zsh", "fish"}));
   EXPECT_EQ(bash_offers({"translate", "--beam", ""}), (Words{})) << "any number";
 
@@ -82,7 +82,7 @@ TEST(Completion, FishOffersTheSame) {
   EXPECT_EQ(offers("qkv tr"), (Words{"train", "train-tokenizer", "translate"}));
   EXPECT_EQ(offers("qkv train tr"), (Words{"translation"}));
   EXPECT_EQ(offers("qkv translate --bea"), (Words{"--beam"}));
-  EXPECT_EQ(offers("qkv translate --dtype "), (Words{"f32", "bf16", "int8"}));
+  EXPECT_EQ(offers("qkv translate --dtype "), (Words{"f32", "bf16", "f16", "int8"}));
   EXPECT_EQ(offers("qkv quantize --dtype b"), (Words{"bf16"}));
 }
 
@@ -108,7 +108,7 @@ TEST_F(ManPage, OfACommandHasItsOptions) {
   EXPECT_EQ(page.find("\\-\\-beam"), std::string::npos) << "an option of a command";
   expect_parts(output("man translate"), {".TH QKV\\-TRANSLATE 1 ", "\n\\fImodel\\fR\n[\\fItext ...\\fR]\n",
                                          "\\fB\\-\\-beam\\fR \\fIN\\fR",
-                                         "\\fB\\-\\-dtype\\fR \\fIf32|bf16|int8\\fR", "(default: 1024)"});
+                                         "\\fB\\-\\-dtype\\fR \\fIf32|bf16|f16|int8\\fR", "(default: 1024)"});
   expect_parts(output("man train"), {".SH COMMANDS", "\\fBqkv\\-train\\-lm\\fR(1)\n"});
   expect_parts(output("man train lm"), {".TH QKV\\-TRAIN\\-LM 1 ", "\\fB\\-\\-context\\fR"});
   expect_refused("man predict", 2, {"man: expected a command of qkv, found 'predict'"});

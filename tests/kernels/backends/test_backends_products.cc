@@ -65,10 +65,14 @@ TEST(Backends, RoundedWeights) {
         call.kernels.round_to_bf16(wide, static_cast<BFloat16*>(to), kOutputs * n);
         return WeightRows{to, dtype, nullptr, kOutputs, n};
       }
+      if (dtype == DType::f16) {
+        call.kernels.round_to_f16(wide, static_cast<Float16*>(to), kOutputs * n);
+        return WeightRows{to, dtype, nullptr, kOutputs, n};
+      }
       call.kernels.quantize_rows(wide, kOutputs, n, static_cast<int8_t*>(to), scales);
       return WeightRows{to, dtype, scales, kOutputs, n};
     };
-    for (const DType dtype : {DType::bf16, DType::i8}) {
+    for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
       expect_agreement(sizes(name_of(dtype), n), 1e-6, [&](Call& call) {
         call.kernels.widen_rows(narrow(call, dtype), call.output(kOutputs * n));
       });

@@ -1,4 +1,4 @@
-// Products of f32 rows with rows of f32 or bf16 weights. Included once per Highway target.
+// Products of f32 rows with rows of f32, bf16 or f16 weights. Included once per Highway target.
 //
 // An element of the result is the sum of four chains of multiply-adds: chain c processes the numbers c, c +
 // 4, c + 8, ... of a block of kDepth of the inner dimension, in order; then (c0 + c1) + (c2 + c3), and the
@@ -15,19 +15,16 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 
 #include "qkv/kernels/cpu/products/gemm_nt.h"
 #include "qkv/kernels/cpu/row-inl.h"
+#include "qkv/tensor/half.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
-
-inline float widened(float number) { return number; }
-inline float widened(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 template <class W>
 void float_part(const GemmTile& p) {
@@ -67,10 +64,10 @@ static_assert(kTileVectors * kBlocks <= kTileCols && kNarrowVectors * kBlocks <=
 inline constexpr int64_t kFewRows = 12;
 
 // Four numbers of each of several columns, w[b] + i in block b; for a partial group, padded with zeros.
-template <class D, class P>
-HWY_INLINE hn::Vec<D> blocks_of(D d, const hn::TFromD<D>* const* w, int64_t i, P part) {
+template <class D, class W, class P>
+HWY_INLINE hn::Vec<D> blocks_of(D d, const W* const* w, int64_t i, P part) {
   if constexpr (hn::MaxLanes(D()) == 4) {
-    return load(d, w[0] + i, part);
+    return load(d, reinterpret_cast<const hn::TFromD<D>*>(w[0] + i), part);
   } else {
     const hn::Half<D> half;
     constexpr size_t kHalf = hn::MaxLanes(D()) / 8;
@@ -83,11 +80,9 @@ HWY_INLINE FloatVector columns_of(const float* const* w, int64_t i, P part) {
   return blocks_of(Floats(), w, i, part);
 }
 
-template <class P>
-HWY_INLINE FloatVector columns_of(const uint16_t* const* w, int64_t i, P part) {
-  const hn::Rebind<uint16_t, Floats> halves;
-  const hn::RebindToUnsigned<Floats> bits;
-  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(bits, blocks_of(halves, w, i, part))));
+template <class Half, class P>
+HWY_INLINE FloatVector columns_of(const Half* const* w, int64_t i, P part) {
+  return widen(blocks_of(Halves(), w, i, part), Half());
 }
 
 // Columns of a tile.

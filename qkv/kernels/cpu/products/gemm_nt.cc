@@ -107,7 +107,9 @@ void run_part(const GemmTile& p) {
     case DType::f32:
       return float_part<float>(p);
     case DType::bf16:
-      return float_part<uint16_t>(p);
+      return float_part<BFloat16>(p);
+    case DType::f16:
+      return float_part<Float16>(p);
     default:
       return int8_part(p);
   }

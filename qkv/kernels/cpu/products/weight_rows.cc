@@ -6,6 +6,7 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/cpu/products/operands.h"
+#include "qkv/tensor/half.h"
 
 namespace qkv::kernels::cpu {
 namespace {
@@ -30,16 +31,19 @@ void quantize_row(const float* from, int64_t cols, int8_t* to, float& scale) {
   }
 }
 
+template <class Half>
+void widen_halves(const void* from, int64_t first, int64_t count, float* to) {
+  const auto* numbers = static_cast<const Half*>(from) + first;
+  for (int64_t i = 0; i < count; ++i) to[i] = widened(numbers[i]);
+}
+
 void widen_row(const WeightRows& from, int64_t row, float* to) {
   const int64_t first = row * from.stride;
   switch (from.dtype) {
-    case DType::bf16: {
-      const auto* numbers = static_cast<const BFloat16*>(from.data) + first;
-      for (int64_t i = 0; i < from.cols; ++i) {
-        to[i] = std::bit_cast<float>(static_cast<uint32_t>(numbers[i].bits) << 16);
-      }
-      break;
-    }
+    case DType::bf16:
+      return widen_halves<BFloat16>(from.data, first, from.cols, to);
+    case DType::f16:
+      return widen_halves<Float16>(from.data, first, from.cols, to);
     case DType::i8: {
       const auto* numbers = static_cast<const int8_t*>(from.data) + first;
       const float scale = from.scales[row];
@@ -62,6 +66,12 @@ void round_to_bf16(const float* from, BFloat16* to, int64_t count) {
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     const float* const part = from + begin;
     round_rows(&part, 1, end - begin, to + begin, end - begin);
+  });
+}
+
+void round_to_f16(const float* from, Float16* to, int64_t count) {
+  parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
+    std::transform(from + begin, from + end, to + begin, nearest_f16);
   });
 }
 
