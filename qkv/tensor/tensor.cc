@@ -17,7 +17,10 @@ size_t row_bytes(const Tensor& x) { return static_cast<size_t>(x.cols()) * size_
 
 }  // namespace
 
-ByteRows Tensor::byte_rows() { return {storage_.get(), static_cast<size_t>(row_stride_) * size_of(dtype_)}; }
+ByteRows Tensor::byte_rows() {
+  require_writable();
+  return {storage_.get(), static_cast<size_t>(row_stride_) * size_of(dtype_)};
+}
 
 ConstByteRows Tensor::byte_rows() const {
   return {storage_.get(), static_cast<size_t>(row_stride_) * size_of(dtype_)};

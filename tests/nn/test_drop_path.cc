@@ -9,6 +9,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/nn/decoder.h"
 #include "qkv/ops/dropout.h"
+#include "qkv/ops/norm.h"
 #include "tests/ops/gradient_check.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"

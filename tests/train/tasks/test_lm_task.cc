@@ -11,6 +11,7 @@
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/pipelines/score.h"
+#include "qkv/search/language.h"
 #include "qkv/train/tasks/lm/lm.h"
 #include "tests/support/letters.h"
 #include "tests/support/scratch.h"
