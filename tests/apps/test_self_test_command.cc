@@ -25,7 +25,7 @@ TEST(SelfTestCommand, PassesWithEveryInstructionSet) {
     const auto report = nlohmann::json::parse(outcome.out);
     EXPECT_EQ(report["instruction_set"], name_of(set));
     EXPECT_EQ(report["passed"], true);
-    EXPECT_EQ(report["checks"].size(), 13) << report["checks"];
+    EXPECT_EQ(report["checks"].size(), 14) << report["checks"];
     EXPECT_GE(report["threads"], 1);
     EXPECT_TRUE(report.contains("cgroup_processors"));
   }
