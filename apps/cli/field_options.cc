@@ -8,6 +8,8 @@ std::string wrapped(const std::string& text) {
   for (size_t begin = 0; result.size() - begin > kWidth;) {
     size_t end = result.rfind('\n', begin + kWidth);
     if (end == std::string::npos || end < begin) end = result.rfind(' ', begin + kWidth);
+    if (end != std::string::npos && result.substr(0, end).ends_with("(default:"))
+      end = result.rfind(' ', end - 1);
     if (end == std::string::npos || end <= begin) break;
     result[end] = '\n';
     begin = end + 1;

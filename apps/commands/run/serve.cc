@@ -25,8 +25,6 @@
 namespace qkv::apps {
 namespace {
 
-constexpr double kSeconds = 1e6;  // of any time limit, at most
-
 struct ServeArguments {
   std::vector<std::string> models;
   models::LoadOptions load;
@@ -36,6 +34,15 @@ struct ServeArguments {
   double max_wait_ms = 0, deadline = 600, drain = 30, drain_delay = 0;
   std::string key_file, cors_origin, log;
 };
+
+// Checks a time limit.
+auto seconds_from(double least) {
+  return [range = between(least, 1'000'000)](const std::string& text) -> std::string {
+    double value = 0;
+    if (option::convert(text, value) && range.contains(value)) return {};
+    return concat("expected ", range.text(), ", found ", text);
+  };
+}
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
@@ -246,14 +253,14 @@ void add_serve(Command& app) {
       ->check(in_range(0.0, 10'000.0));
   add_option(*command, "--deadline", arguments->deadline, "SECONDS",
              "Maximum time from a request's arrival to its result; then 504. X-Timeout-Ms may shorten it")
-      ->check(in_range(0.001, kSeconds));
+      ->check(seconds_from(0.001));
   add_option(*command, "--drain", arguments->drain, "SECONDS",
              "Maximum time for in-flight requests at shutdown")
-      ->check(in_range(0.0, kSeconds));
+      ->check(seconds_from(0));
   add_option(*command, "--drain-delay", arguments->drain_delay, "SECONDS",
              "Time before shutdown in which /ready returns 503 and other requests still succeed, so that\n"
              "load balancers notice")
-      ->check(in_range(0.0, kSeconds));
+      ->check(seconds_from(0));
   add_option(
       *command, "--key-file", arguments->key_file, "FILE",
       "API keys, one per line, that requests send as 'Authorization: Bearer KEY' (default: none, open\n"

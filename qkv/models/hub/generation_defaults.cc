@@ -29,7 +29,7 @@ void visit_defaults(Defaults& defaults, const Visitor& visitor) {
   visitor("repetition_penalty", defaults.repetition_penalty);
   visitor("renormalize_logits", defaults.renormalize);
   Sampling::visit_fields(defaults.sampling, [&](const OptionField& field, auto& value) {
-    if constexpr (!std::is_unsigned_v<std::remove_cvref_t<decltype(value)>>) visitor(field.name, value);
+    if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(value)>, uint64_t>) visitor(field.name, value);
   });
   visitor("encoder_no_repeat_ngram_size", defaults.rules.encoder_no_repeat_ngram);
   visitor("encoder_repetition_penalty", defaults.rules.encoder_repetition_penalty);

@@ -428,7 +428,7 @@ std::vector<Route> own_routes() {
                    "token_log_probabilities: [number]}")),
       post("/v1/fill-mask", fill_mask, "Predict masked tokens.",
            {model, text, whole("count", between(1, 1000), "", "5")},
-           results("{masks: [[{token: string, id: integer, probability: number, text: string}]]}")),
+           results("{masks: [[{token: string, id: integer(0..), probability: number, text: string}]]}")),
       post("/v1/classify", classify, "Classify texts.",
            {model, text, flag("pairs", "A tab separates two texts"), whole("top", between(1, INT32_MAX))},
            results("{labels: Labels}")),
