@@ -47,7 +47,7 @@ Variable Logits::projected(const Variable& hidden) const {
 }
 
 Variable Logits::operator()(const Variable& hidden) const {
-  const Variable logits = linear(projected(hidden), weights_);
+  Variable logits = linear(projected(hidden), weights_);
   if (options_.softcap == 0) return logits;
   return scaled(activate(scaled(logits, 1 / options_.softcap), Activation::tanh), options_.softcap);
 }

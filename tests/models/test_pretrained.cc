@@ -99,13 +99,12 @@ TEST(Pretrained, NamesTheNearestFamilyOfAnUnknownOne) {
   const Copy llama("llama");
   llama.replace("config.json", "\"model_type\": \"llama\"", "\"model_type\": \"gemma\"");
   llama.add_field(R"("hidden_activation": "gelu", "torch_dtype": "float32", "query_pre_attn_scalar": 8)");
-  const std::string nearest =
-      "of which llama is the nearest, but lacks the fields hidden_activation, query_pre_attn_scalar, found";
+  const std::string nearest = "(nearest: llama; it has no hidden_activation, query_pre_attn_scalar), found";
   expect_parts(llama.language_error(), {"expected a language model (gpt2, llama", nearest, "\"gemma\""});
   llama.replace("config.json", "\"intermediate_size\"", "\"ffn_size\"");
   expect_parts(
       message_of<DataError>([&] { folder_kind(llama.folder.path()); }),
-      {"one of gpt2, llama", "query_pre_attn_scalar, ffn_size, but needs the fields intermediate_size"});
+      {"one of gpt2, llama", "query_pre_attn_scalar, ffn_size; the folder has no intermediate_size)"});
 }
 
 TEST(Pretrained, RejectsClassesWithAnotherComputation) {

@@ -164,9 +164,10 @@ std::string nearest_family(const ConfigReader& folder, std::string_view model_ty
       const std::vector<std::string> unknown = reader.unread();
       if (unknown.size() + missing.size() >= least) continue;
       least = unknown.size() + missing.size();
-      nearest = concat(", of which ", family.model_type, " is the nearest");
-      if (!unknown.empty()) nearest += concat(", but lacks the fields ", joined(unknown, ", "));
-      if (!missing.empty()) nearest += concat(", but needs the fields ", joined(missing, ", "));
+      nearest = concat(" (nearest: ", family.model_type);
+      if (!unknown.empty()) nearest += concat("; it has no ", joined(unknown, ", "));
+      if (!missing.empty()) nearest += concat("; the folder has no ", joined(missing, ", "));
+      nearest += ")";
     }
   };
   look(language_families());

@@ -31,7 +31,9 @@ std::optional<Numbers> matched(std::string_view pattern, std::string_view name) 
       std::string& number = c == '#' ? numbers.layer : numbers.expert;
       while (at < name.size() && is_digit(name[at])) number += name[at++];
       if (number.empty()) return std::nullopt;
-    } else if (at == name.size() || name[at++] != c) {
+    } else if (name.substr(at).starts_with(c)) {
+      ++at;
+    } else {
       return std::nullopt;
     }
   }
