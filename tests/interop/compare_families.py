@@ -2,7 +2,7 @@
 
     python tests/interop/compare_families.py --dump build/release/tests/dump_family
 
-For each family and head, several seeds: hidden states and logits to 1e-4, attention weights to 1e-5, 50 equal greedy tokens, and
+For each family and head, several seeds: hidden states to 1e-4, logits to 1e-4 of the largest, attention weights to 1e-5, 50 equal greedy tokens, and
 for encoder-decoders an equal result of beam search. Prints a table, and exits with status 1 if a comparison fails. Needs torch,
 transformers and safetensors.
 """
@@ -74,6 +74,8 @@ def worst_differences(found, expected):
             continue
         assert mine.shape == numbers.shape, (name, mine.shape, numbers.shape)
         difference = float(np.abs(mine.astype(np.float64) - numbers).max())
+        if kind == "logits":  # a tied table of a wide model makes them large
+            difference /= max(1.0, float(np.abs(numbers).max()))
         worst[kind] = max(worst.get(kind, 0.0), difference)
     return worst
 
@@ -92,7 +94,7 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     print(f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}, "
-          f"{arguments.seeds} seeds; largest differences\n")
+          f"{arguments.seeds} seeds; largest differences, those of logits as a share of the largest logit\n")
     kinds = ["hidden", "attention", "logits", "labels", "next_sentence", "pooled", *EXACT]
     print("| case | " + " | ".join(kinds) + " | holds |\n|" + " --- |" * (len(kinds) + 2))
     holds = True

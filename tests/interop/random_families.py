@@ -15,20 +15,12 @@ def gpt2(size, tied=True, **other):
     return hf.GPT2LMHeadModel(config)
 
 
-def llama(size, key_heads=None, **other):
-    config = hf.LlamaConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
-                            hidden_size=size["d_model"], intermediate_size=size["d_ff"],
-                            num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
-                            num_key_value_heads=key_heads or size["heads"], bos_token_id=1, eos_token_id=2, **other)
-    return hf.LlamaForCausalLM(config)
-
-
-def mistral(size, key_heads=None, **other):
-    config = hf.MistralConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
-                              hidden_size=size["d_model"], intermediate_size=size["d_ff"],
-                              num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
-                              num_key_value_heads=key_heads or size["heads"], bos_token_id=1, eos_token_id=2, **other)
-    return hf.MistralForCausalLM(config)
+def llama(size, key_heads=None, family="Llama", **other):
+    """LLaMA, or a family with its names of the sizes."""
+    sizes = {"vocab_size": size["vocabulary"], "max_position_embeddings": size["positions"], "hidden_size": size["d_model"],
+             "intermediate_size": size["d_ff"], "num_hidden_layers": size["layers"], "num_attention_heads": size["heads"],
+             "num_key_value_heads": key_heads or size["heads"], "bos_token_id": 1, "eos_token_id": 2}
+    return getattr(hf, f"{family}ForCausalLM")(getattr(hf, f"{family}Config")(**sizes | other))
 
 
 def opt(size, **other):
@@ -98,8 +90,19 @@ CASES = {
     "llama_rope_yarn": lambda size: llama(size, rope_parameters={
         "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32}),
     "bert_pretraining": lambda size: bert(size),
-    "mistral": lambda size: mistral(size, sliding_window=4),
-    "mistral_grouped": lambda size: mistral(size, key_heads=1, head_dim=6, sliding_window=None),
+    "mistral": lambda size: llama(size, family="Mistral", sliding_window=4),
+    "mistral_grouped": lambda size: llama(size, 1, "Mistral", head_dim=6, sliding_window=None),
+    "qwen2": lambda size: llama(size, 1, "Qwen2", tie_word_embeddings=True),
+    "qwen2_windows": lambda size: llama(size, None, "Qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1,
+                                        rms_norm_eps=1e-3, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "qwen3": lambda size: llama(size, 1, "Qwen3", head_dim=6, tie_word_embeddings=True),
+    "qwen3_windows": lambda size: llama(size, None, "Qwen3", head_dim=6, attention_bias=True, use_sliding_window=True,
+                                        sliding_window=4, max_window_layers=1, rms_norm_eps=1e-3),
+    "smollm3": lambda size: llama(size, 1, "SmolLM3", pad_token_id=0, no_rope_layer_interval=2),
+    "smollm3_windows": lambda size: llama(size, None, "SmolLM3", pad_token_id=0, tie_word_embeddings=False, mlp_bias=True,
+                                          attention_bias=True, use_sliding_window=True, sliding_window=4,
+                                          rope_parameters={"rope_type": "default", "rope_theta": 500.0},
+                                          no_rope_layers=[i % 2 for i in range(size["layers"])]),
     "opt": lambda size: opt(size),
     "opt_untied_gelu": lambda size: opt(size, tie_word_embeddings=False, activation_function="gelu"),
     "bert_base": lambda size: bert(size, "Model"),
@@ -159,7 +162,7 @@ def of_images(model):
 
 
 def causal(model):
-    return model.config.model_type in ("gpt2", "llama", "mistral", "opt")
+    return model.config.model_type in ("gpt2", "llama", "mistral", "opt", "qwen2", "qwen3", "smollm3")
 
 
 def random_texts(model, lengths, seed):

@@ -108,6 +108,12 @@ INSTANTIATE_TEST_SUITE_P(Mistral, LanguageFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::language, "mistral")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Opt, LanguageFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::language, "opt")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Qwen2, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "qwen2")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Qwen3, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "qwen3")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Smollm3, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "smollm3")), kCaseName);
 
 class EncoderFamilies : public ::testing::TestWithParam<std::string> {};
 

@@ -3,15 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "qkv/base/error.h"
+#include "qkv/base/files.h"
 #include "qkv/models/hub/family.h"
+#include "qkv/models/hub/pretrained.h"
 #include "tests/support/scratch.h"
 
 namespace {
 
 using namespace qkv;
 using namespace qkv::models;
+using namespace qkv::testing;
 
 // As "layer_types" of Gemma 3 and Qwen 2.
 void alternating_table(const Fields& fields, Described<LanguageModelConfig>& model) {
@@ -49,9 +55,37 @@ TEST(FamilyTable, LayersMayDiffer) {
   EXPECT_EQ(again.decoder, config.decoder);
   LanguageModelConfig other = config;
   other.decoder.layers[2].attention.window = 2;
-  EXPECT_EQ(qkv::testing::message_of<UsageError>([&] { family.serialize(other); }),
+  EXPECT_EQ(message_of<UsageError>([&] { family.serialize(other); }),
             "alternating: decoder.layers.2.attention.window: expected 3, as config.json has no field for "
             "another value, found 2");
+}
+
+// transformers also writes the lists that follow from "max_window_layers" and "no_rope_layer_interval"; older
+// folders have these alone.
+TEST(FamilyTable, ListsOfLayersFollowFromOlderFields) {
+  for (const auto& [folder, list, least] : {std::tuple("qwen2_windows", "layer_types", "max_window_layers"),
+                                            {"qwen3_windows", "layer_types", "max_window_layers"},
+                                            {"smollm3", "no_rope_layers", "no_rope_layer_interval"}}) {
+    const Scratch copy;
+    std::filesystem::copy(std::filesystem::path(QKV_TEST_DATA) / "models/golden" / folder, copy.path());
+    const nn::StackOptions whole = load_language_model(copy.path())->config().decoder;
+    EXPECT_THROW(whole.uniform(), UsageError) << folder << ": its layers differ";
+    auto config = nlohmann::ordered_json::parse(read_file(copy / "config.json"));
+    config.erase(list);
+    copy.write("config.json", config.dump());
+    EXPECT_EQ(load_language_model(copy.path())->config().decoder, whole) << folder;
+    config[least] = 0;
+    copy.write("config.json", config.dump());
+    if (least == std::string_view("no_rope_layer_interval")) {
+      expect_throw<DataError>(least, [&] { load_language_model(copy.path()); });
+    } else {
+      EXPECT_GT(load_language_model(copy.path())->config().decoder.first().attention.window, 0);
+    }
+    config[least] = 2;
+    config[list] = {"full_attention"};
+    copy.write("config.json", config.dump());
+    expect_throw<DataError>(list, [&] { load_language_model(copy.path()); });
+  }
 }
 
 }  // namespace

@@ -95,13 +95,23 @@ void Fields::operator()(const Key& key, std::vector<std::string>& values) const 
   if (!notes(key, false)) values = reader_->strings(spelled(key));
 }
 
+void Fields::operator()(const Key& key, std::vector<bool>& flags) const {
+  if (!reads()) return writer_->flags(key.name, flags);
+  if (notes(key, false)) return;
+  flags.clear();
+  for (const double flag : reader_->numbers(spelled(key))) {
+    require(key, flag == 0 || flag == 1, "a list of 0 and 1");
+    flags.push_back(flag == 1);
+  }
+}
+
 void Fields::count_or_null(const Key& key, int64_t& value, int64_t otherwise) const {
   if (!reads() && value == 0) return writer_->null(key.name);
   if (is_null(key.name)) {
     value = 0;
   } else {
     (*this)(key, value, otherwise);
-    require(key, value >= 1, "null, or at least 1");
+    require(key, value >= 1 || absent(key.name), "null, or at least 1");
   }
 }
 

@@ -52,6 +52,9 @@ class Fields {
   // Whether the file that is read has the field, with the value null.
   bool is_null(const char* key) const { return reads() && reader_->is_null(key); }
 
+  // Whether the file that is read lacks the field, or has null.
+  bool absent(const char* key) const { return reads() && !reader_->has(key); }
+
   // A field and its member. Without `otherwise` the field is required.
   void operator()(const Key& key, int64_t& value, std::optional<int64_t> otherwise = {}) const;
   void operator()(const Key& key, double& value, std::optional<double> otherwise = {}) const;
@@ -64,10 +67,12 @@ class Fields {
   void operator()(const Key& key, std::vector<int32_t>& ids) const;
   // A list, empty if missing.
   void operator()(const Key& key, std::vector<std::string>& values) const;
+  // A list of 0 and 1, empty if missing.
+  void operator()(const Key& key, std::vector<bool>& flags) const;
   // One of these words.
   template <class Enum>
   void operator()(const Key& key, Enum& value, Words<Enum> words, Enum otherwise) const;
-  // At least 1, or null, which is 0.
+  // At least 1, or null, which is 0. A missing field is `otherwise`, which may be 0.
   void count_or_null(const Key& key, int64_t& value, int64_t otherwise) const;
 
   // Only read: fields, separated by spaces, that are supported with this value alone. A file may lack them.

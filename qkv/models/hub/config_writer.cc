@@ -50,6 +50,11 @@ void ConfigWriter::list(const std::string& key, const std::vector<std::string>& 
   object_->fields[key] = values;
 }
 
+void ConfigWriter::flags(const std::string& key, const std::vector<bool>& flags) {
+  Json& field = object_->fields[key] = Json::array();
+  for (const bool flag : flags) field.push_back(flag ? 1 : 0);
+}
+
 void ConfigWriter::object(const std::string& key, const ConfigWriter& fields) {
   object_->fields[key] = fields.object_->fields;
 }

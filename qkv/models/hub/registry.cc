@@ -19,9 +19,13 @@ LanguageFamily gpt2_family();
 LanguageFamily llama_family();
 LanguageFamily mistral_family();
 LanguageFamily opt_family();
+LanguageFamily qwen2_family();
+LanguageFamily qwen3_family();
+LanguageFamily smollm3_family();
 
 std::span<const LanguageFamily> language_families() {
-  static const std::array kFamilies{gpt2_family(), llama_family(), mistral_family(), opt_family()};
+  static const std::array kFamilies{gpt2_family(),  llama_family(), mistral_family(), opt_family(),
+                                    qwen2_family(), qwen3_family(), smollm3_family()};
   return kFamilies;
 }
 

@@ -7,9 +7,7 @@ namespace {
 
 void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   llama_fields(fields, model);
-  bool bias = model.layer.attention.bias.query;
-  fields("attention_bias", bias, false);
-  model.layer.attention.bias = nn::ProjectionBiases::all(bias);
+  attention_bias(fields, model.layer);
   fields("mlp_bias", model.layer.feed_forward_bias, false);
   // A parallelisation setting that does not affect results; fields repeated in SmolLM's folders.
   fields.irrelevant("pretraining_tp is_llama_config rope_interleaved");

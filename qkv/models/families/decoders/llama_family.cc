@@ -1,5 +1,6 @@
 #include "qkv/models/families/decoders/llama_family.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -60,17 +61,20 @@ void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
   fields("num_attention_heads", layer.heads);
   const bool as_heads = defaults.key_heads == 0 || fields.is_null("num_key_value_heads");
   fields("num_key_value_heads", layer.key_heads, as_heads ? layer.heads : defaults.key_heads);
-  fields("head_dim", layer.d_k, layer.heads > 0 ? layer.d_model / layer.heads : 0);
+  fields("head_dim", layer.d_k,
+         defaults.head_width > 0 ? defaults.head_width
+         : layer.heads > 0       ? layer.d_model / layer.heads
+                                 : 0);
   fields("hidden_act", layer.activation, "silu");
-  fields("rms_norm_eps", layer.epsilon, 1e-6);
+  fields("rms_norm_eps", layer.epsilon, defaults.epsilon);
   fields("attention_dropout", layer.attention_dropout, 0);
-  fields("tie_word_embeddings", config.tied, false);
+  fields("tie_word_embeddings", config.tied, defaults.tied);
   fields("bos_token_id", config.bos_ids);
   fields("eos_token_id", config.eos_ids);
   fields.expect("partial_rotary_factor", 1.0);
   layer.d_v = layer.d_k;
   // "rope_parameters" was called "rope_scaling" before transformers 5, and "rope_theta" was beside it.
-  fields("rope_theta", layer.attention.positions.rotary_base, 10000);
+  fields("rope_theta", layer.attention.positions.rotary_base, defaults.rotary_base);
   const auto rotary = [&](const Fields& inner) {
     rotary_fields(inner, layer.attention.positions, config.max_positions);
   };
@@ -79,12 +83,68 @@ void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
   fields.object("rope_parameters", rotary);
 }
 
+void layer_types(const Fields& fields, Described<LanguageModelConfig>& model, int64_t window,
+                 const std::function<bool(int64_t)>& usual) {
+  const std::string all = "full_attention", near = "sliding_attention";
+  std::vector<nn::LayerOptions>& layers = model.config.decoder.layers;
+  std::vector<std::string> kinds;
+  if (!fields.reads()) {
+    for (const nn::LayerOptions& layer : layers) kinds.push_back(layer.attention.window > 0 ? near : all);
+  }
+  fields("layer_types", kinds);
+  if (!fields.reads()) return;
+  if (layers.empty()) layers = nn::alike(model.layers, model.layer);
+  for (int64_t i = 0; i < model.layers && fields.absent("layer_types"); ++i)
+    kinds.push_back(usual(i) ? near : all);
+  fields.require("layer_types", std::ssize(kinds) == model.layers, concat(model.layers, " kinds"));
+  for (size_t i = 0; i < std::min(kinds.size(), layers.size()); ++i) {
+    fields.require("layer_types", kinds[i] == all || (kinds[i] == near && window > 0),
+                   window > 0 ? concat(all, " or ", near) : concat(all, ", as there is no window"));
+    layers[i].attention.window = kinds[i] == near ? window : 0;
+  }
+}
+
+int64_t window_of(const LanguageModelConfig& config) {
+  for (const nn::LayerOptions& layer : config.decoder.layers) {
+    if (layer.attention.window > 0) return layer.attention.window;
+  }
+  return 0;
+}
+
+int64_t optional_window(const Fields& fields, const LanguageModelConfig& config, int64_t usual) {
+  int64_t window = window_of(config);
+  bool used = window > 0;
+  fields("use_sliding_window", used, false);
+  fields.count_or_null("sliding_window", window, usual);
+  return used ? window : 0;
+}
+
+void upper_windows(const Fields& fields, Described<LanguageModelConfig>& model) {
+  const int64_t window = optional_window(fields, model.config, 4096);
+  int64_t first = 28;
+  if (!fields.reads()) {
+    const auto windowed = [](const nn::LayerOptions& layer) { return layer.attention.window > 0; };
+    const auto& layers = model.config.decoder.layers;
+    first = std::ranges::find_if(layers, windowed) - layers.begin();
+  }
+  fields("max_window_layers", first, first);
+  layer_types(fields, model, window, [&](int64_t i) { return window > 0 && i >= first; });
+}
+
+void attention_bias(const Fields& fields, nn::LayerOptions& layer) {
+  bool bias = layer.attention.bias.query;
+  fields("attention_bias", bias, false);
+  layer.attention.bias = nn::ProjectionBiases::all(bias);
+}
+
 WeightMap llama_weight_map(const LanguageModelConfig& config) {
   return {.rules = {{.ours = "embed_tokens", .theirs = "model.embed_tokens", .also = tied_head(config)},
                     {"decoder.layers.#.self_attn_layer_norm", "model.layers.#.input_layernorm"},
                     {"decoder.layers.#.self_attn.q_proj", "model.layers.#.self_attn.q_proj"},
                     {"decoder.layers.#.self_attn.k_proj", "model.layers.#.self_attn.k_proj"},
                     {"decoder.layers.#.self_attn.v_proj", "model.layers.#.self_attn.v_proj"},
+                    {"decoder.layers.#.self_attn.q_norm", "model.layers.#.self_attn.q_norm"},
+                    {"decoder.layers.#.self_attn.k_norm", "model.layers.#.self_attn.k_norm"},
                     {"decoder.layers.#.self_attn.out_proj", "model.layers.#.self_attn.o_proj"},
                     {"decoder.layers.#.final_layer_norm", "model.layers.#.post_attention_layernorm"},
                     {"decoder.layers.#.gate", "model.layers.#.mlp.gate_proj"},

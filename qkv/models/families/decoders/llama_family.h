@@ -2,6 +2,8 @@
 // The layout of LLaMA (Touvron et al. 2023), which other families share: RMS norms, rotary positions, gated
 // feed-forward, grouped-query attention.
 
+#include <functional>
+
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
@@ -10,6 +12,9 @@ namespace qkv::models {
 struct LlamaDefaults {
   int64_t key_heads = 0;  // 0: as many as heads
   int64_t max_positions = 2048;
+  int64_t head_width = 0;  // 0: d_model / heads
+  double epsilon = 1e-6, rotary_base = 10000;
+  bool tied = false;
 };
 
 // Blocks without biases and without a window.
@@ -17,6 +22,19 @@ Described<LanguageModelConfig> llama_base();
 // All fields but those of biases and window.
 void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
                   const LlamaDefaults& defaults = {});
+// "layer_types": each layer has the window, or none. A folder without the list has the window in layer i if
+// usual(i). Sets the stack, after all fields of its layers.
+void layer_types(const Fields& fields, Described<LanguageModelConfig>& model, int64_t window,
+                 const std::function<bool(int64_t)>& usual);
+// The window of the first layer that has one; 0: none.
+int64_t window_of(const LanguageModelConfig& config);
+// "sliding_window", of use only beside "use_sliding_window": the window, 0 without one.
+int64_t optional_window(const Fields& fields, const LanguageModelConfig& config, int64_t usual);
+// Qwen's: the layers from "max_window_layers" on have the optional window, unless "layer_types" differ.
+void upper_windows(const Fields& fields, Described<LanguageModelConfig>& model);
+// "attention_bias": of all four projections; false if missing.
+void attention_bias(const Fields& fields, nn::LayerOptions& layer);
+// LLaMA's names, with norms of queries and keys.
 WeightMap llama_weight_map(const LanguageModelConfig& config);
 
 }  // namespace qkv::models
