@@ -110,7 +110,7 @@ TEST_F(HubFolder, UnknownFieldsThatMayChangeResultsAreRefused) {
     copy("bert-base-uncased", change);
     expect_refused("fill-mask @/model", 1, {"config.json", change.begin().key()}, "a [MASK]\n");
   }
-  for (const char* other : {"mamba", "qwen2", "deberta-v2"}) {
+  for (const char* other : {"mamba", "rwkv", "deberta-v2"}) {
     copy("SmolLM2-135M", {{"model_type", other}});
     expect_model_refused({"config.json", "model_type", "gpt2, llama", other});
   }
