@@ -148,7 +148,7 @@ int parse_and_run(CLI::App& program, int argc, char** argv) {
   std::vector<std::string> arguments = with_config_first({argv + 1, argv + argc});
   if (arguments.front() == kHelp &&
       (arguments.size() == 1 || !looks_like_option(arguments[1]))) {  // "help train lm" is "train lm --help"
-    std::ranges::rotate(arguments, arguments.begin() + 1);
+    std::rotate(arguments.begin(), arguments.begin() + 1, arguments.end());
     arguments.back() = "--help";
   }
   require_commands(program, arguments);

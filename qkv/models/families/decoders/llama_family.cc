@@ -75,8 +75,8 @@ void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
   layer.d_v = layer.d_k;
   // "rope_parameters" was called "rope_scaling" before transformers 5, and "rope_theta" was beside it.
   fields("rope_theta", layer.attention.positions.rotary_base, defaults.rotary_base);
-  const auto rotary = [&](const Fields& inner) {
-    rotary_fields(inner, layer.attention.positions, config.max_positions);
+  const auto rotary = [&model](const Fields& inner) {
+    rotary_fields(inner, model.layer.attention.positions, model.config.max_positions);
   };
   if (fields.reads() || layer.attention.positions.rotary_scaling.kind != Kind::none)
     fields.object("rope_scaling", rotary);
