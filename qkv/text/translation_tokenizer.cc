@@ -14,8 +14,9 @@ namespace {
 int32_t end_of(const Tokenizer& tokenizer) {
   const std::vector<int32_t> around = tokenizer.encode("").ids;
   if (around.size() != 1) {
-    throw DataError(concat("expected a tokenizer that adds one token after a text and none before it, found ",
-                           around.size(), " around an empty text"));
+    throw DataError(concat(
+        "tokenizer.json: expected a tokenizer that adds one token after a text and none before it, found ",
+        around.size(), " around an empty text"));
   }
   return around.front();
 }
