@@ -17,10 +17,8 @@ thread_local int64_t allocations_left = -1;  // of this thread, until one fails;
 }  // namespace
 
 // Sanitizers have allocation functions of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define QKV_NEEDS_OWN_NEW GTEST_SKIP() << "needs a build without sanitizers"
-#else
-#define QKV_NEEDS_OWN_NEW
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define QKV_OWN_NEW
 void* operator new(size_t bytes) {
   if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
   if (void* const memory = std::malloc(std::max<size_t>(bytes, 1))) return memory;
@@ -32,6 +30,15 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace qkv::search {
 namespace {
+
+class FailedAllocations : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#ifndef QKV_OWN_NEW
+    GTEST_SKIP() << "needs a build without sanitizers";
+#endif
+  }
+};
 
 // Fails the n-th allocation of `call`, for n from 0 until it succeeds; returns the number of failures.
 template <class Call>
@@ -49,8 +56,7 @@ int64_t fail_in_turn(const Call& call) {
   }
 }
 
-TEST(FailedAllocations, OfALinearMapLeaveItUsable) {
-  QKV_NEEDS_OWN_NEW;
+TEST_F(FailedAllocations, OfALinearMapLeaveItUsable) {
   const LinearWeights map({Tensor::full({2, 3}, 1.5f), Tensor::full({3, 3}, 2.f)});
   const Variable x(Tensor::full({1, 3}, 1.f));
   Variable y;
@@ -59,8 +65,7 @@ TEST(FailedAllocations, OfALinearMapLeaveItUsable) {
   EXPECT_TRUE(std::ranges::equal(y.value().values(), expected));
 }
 
-TEST(FailedAllocations, OfASearchLeaveNoRequestWithoutItsPlace) {
-  QKV_NEEDS_OWN_NEW;
+TEST_F(FailedAllocations, OfASearchLeaveNoRequestWithoutItsPlace) {
   const auto model = testing::random_transformer(testing::small_config(), 1);
   std::vector<Request> requests;
   for (const auto& source : testing::random_sentences(3, 5, 22, 1))
