@@ -102,9 +102,13 @@ TEST(Pretrained, NamesTheNearestFamilyOfAnUnknownOne) {
   const std::string nearest = "(nearest: llama; it has no hidden_activation, query_pre_attn_scalar), found";
   expect_parts(llama.language_error(), {"expected a language model (gpt2, llama", nearest, "\"gemma\""});
   llama.replace("config.json", "\"intermediate_size\"", "\"ffn_size\"");
+  llama.replace("model.safetensors", "model.layers.1.mlp.down_proj", "model.layers.1.mlp.down_prox");
+  llama.replace("model.safetensors", "model.layers.0.mlp.down_proj", "model.layers.0.mlp.down_prox");
   expect_parts(
       message_of<DataError>([&] { folder_kind(llama.folder.path()); }),
-      {"one of gpt2, llama", "query_pre_attn_scalar, ffn_size; the folder has no intermediate_size)"});
+      {"one of gpt2, llama", "query_pre_attn_scalar, ffn_size; the folder has no intermediate_size; ",
+       "it has no tensors model.layers.#.mlp.down_prox; ",
+       "the folder has no tensors model.layers.#.mlp.down_proj)"});
 }
 
 TEST(Pretrained, RejectsClassesWithAnotherComputation) {

@@ -1,6 +1,10 @@
 #include "qkv/models/hub/family.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <limits>
+#include <set>
 
 #include "qkv/base/error.h"
 #include "qkv/models/hub/label_fields.h"
@@ -74,7 +78,7 @@ void visit_labels(const Fields& fields, const ModelClass& of, Config& config) {
   }
 }
 
-std::string joined(const std::vector<std::string>& names, const char* between) {
+std::string joined(const auto& names, const char* between) {
   std::string list;
   for (const std::string& name : names) list += concat(list.empty() ? "" : between, name);
   return list;
@@ -103,6 +107,67 @@ const ModelClass& class_with(const ModelClass& heads, const std::vector<ModelCla
   if (found == known.end())
     throw UsageError(concat("expected the heads of ", names_of(known), ", found another combination"));
   return *found;
+}
+
+// "model.layers.#.mlp.up_proj" of "model.layers.11.mlp.up_proj.weight".
+std::string module_pattern(std::string_view tensor) {
+  std::string module;
+  for (const char c : tensor.substr(0, tensor.rfind('.'))) {
+    const bool digit = c >= '0' && c <= '9';
+    if (digit && module.ends_with('#')) continue;
+    module += digit && module.ends_with('.') ? '#' : c;
+  }
+  return module;
+}
+
+// Empty if there are no weights, or none that can be read.
+std::set<std::string> modules_in(const std::filesystem::path& folder) {
+  std::set<std::string> modules;
+  try {
+    for (const std::string& name : TensorFiles(folder, MapFor::reading).names())
+      modules.insert(module_pattern(name));
+  } catch (const Error&) {
+    modules.clear();
+  }
+  return modules;
+}
+
+LanguageModel small_model(const LanguageModelConfig& config) { return LanguageModel(config); }
+TextEncoder small_model(const TextEncoderConfig& config) { return TextEncoder(config); }
+
+// The modules that a folder has beside those of the family, and those that it lacks, as text. Models of
+// images and encoder-decoders have none.
+template <class Config>
+std::string other_modules(const FamilyOf<Config>& family, const std::set<std::string>& folder) {
+  std::string text;
+  if constexpr (requires(Config config) { small_model(config); }) {
+    if (folder.empty()) return text;
+    constexpr int64_t kSmall = 8;
+    Described<Config> model = family.base;
+    model.layers = model.layer.heads = 1;
+    model.layer.d_model = model.layer.d_ff = model.config.vocabulary = kSmall;
+    model.config.max_positions = kSmall;
+    set_heads(family.classes.front(), model.config);
+    const Config config = composed(std::move(model));
+    const WeightMap map = family.weight_map(config);
+    std::set<std::string> own, missing;
+    std::vector<std::string> unknown;
+    small_model(config).visit([&](const std::string& parameter, const nn::Parameter&) {
+      bool stored = false;
+      for (const std::string& name : possible_names(map, mapped_name(map, parameter))) {
+        const std::string module = module_pattern(name);
+        own.insert(module);
+        stored = stored || folder.contains(module);
+      }
+      if (!stored) missing.insert(module_pattern(mapped_name(map, parameter).name));
+    });
+    std::ranges::set_difference(folder, own, std::back_inserter(unknown));
+    for (const std::string& suffix : map.computed)
+      std::erase_if(unknown, [&](const std::string& name) { return name.ends_with(module_pattern(suffix)); });
+    if (!unknown.empty()) text += concat("; it has no tensors ", joined(unknown, ", "));
+    if (!missing.empty()) text += concat("; the folder has no tensors ", joined(missing, ", "));
+  }
+  return text;
 }
 
 }  // namespace
@@ -149,25 +214,27 @@ bool FamilyOf<Config>::fits(const Config& config) const {
   }
 }
 
-std::string nearest_family(const ConfigReader& folder, std::string_view model_type) {
+std::string nearest_family(const ConfigReader& reader, std::string_view model_type,
+                           const std::filesystem::path& folder) {
+  const std::set<std::string> stored = modules_in(folder);
   size_t least = std::numeric_limits<size_t>::max();
   bool known = false;
   std::string nearest;
   const auto look = [&](auto families) {
     for (const auto& family : families) {
       known = known || family.model_type == model_type;
-      const ConfigReader reader = folder.afresh();
+      const ConfigReader fields = reader.afresh();
       std::vector<std::string> missing;
       auto model = family.base;
-      family.table(Fields(reader, missing), model);
-      reader.ignore_common();
-      const std::vector<std::string> unknown = reader.unread();
+      family.table(Fields(fields, missing), model);
+      fields.ignore_common();
+      const std::vector<std::string> unknown = fields.unread();
       if (unknown.size() + missing.size() >= least) continue;
       least = unknown.size() + missing.size();
       nearest = concat(" (nearest: ", family.model_type);
       if (!unknown.empty()) nearest += concat("; it has no ", joined(unknown, ", "));
       if (!missing.empty()) nearest += concat("; the folder has no ", joined(missing, ", "));
-      nearest += ")";
+      nearest += concat(other_modules(family, stored), ")");
     }
   };
   look(language_families());

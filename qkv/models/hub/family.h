@@ -3,6 +3,7 @@
 // families/ and an entry in registry.cc; see docs/add-a-family.md.
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,8 +82,9 @@ std::span<const EncoderFamily> encoder_families();
 std::span<const ImageFamily> image_families();
 
 // For the message about a folder of an unknown model_type: the family with the nearest fields, the fields of
-// config.json that it lacks, and those that config.json lacks. Empty for a known model_type.
-std::string nearest_family(const ConfigReader& folder, std::string_view model_type);
+// config.json and the tensors that it lacks, and those that the folder lacks. Empty for a known model_type.
+std::string nearest_family(const ConfigReader& reader, std::string_view model_type,
+                           const std::filesystem::path& folder);
 
 // The family of a model_type; null if unknown.
 template <class Family>

@@ -142,8 +142,8 @@ auto read_config(const std::filesystem::path& folder, const std::filesystem::pat
   const ConfigReader& reader = opened.reader;
   const Family* family = find_family(families, opened.family);
   if (family == nullptr) {
-    reader.reject("model_type",
-                  concat(kind, " (", model_types(families), ")", nearest_family(reader, opened.family)));
+    reader.reject("model_type", concat(kind, " (", model_types(families), ")",
+                                       nearest_family(reader, opened.family, folder)));
   }
   if (reader.string("model_type") !=
       model_type_of(opened.family, opened.weights.dtype.value_or(DType::f32))) {
@@ -273,7 +273,7 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   look(FolderKind::translation, translation_families());
   if (!kind) {
     opened.reader.reject("model_type",
-                         concat("one of ", known, nearest_family(opened.reader, opened.family)));
+                         concat("one of ", known, nearest_family(opened.reader, opened.family, folder)));
   }
   return *kind;
 }

@@ -61,26 +61,6 @@ bool fits_layer(const WeightMap& map, const WeightRule& rule, const Numbers& num
   return layer < map.layer_kinds.size() && map.layer_kinds[layer] == rule.layer_kind;
 }
 
-// The possible names of a tensor: with and without prefix, and TensorFlow's names for a norm's weight and
-// bias, which BERT's first folders have.
-std::vector<std::string> spellings(const WeightMap& map, const MappedName& tensor) {
-  const std::string& name = tensor.name;
-  std::vector<std::string> all{name};
-  const auto as = [&](std::string_view from, std::string_view to) {
-    if (name.ends_with(from)) all.push_back(name.substr(0, name.size() - from.size()) + std::string(to));
-  };
-  as("LayerNorm.weight", "LayerNorm.gamma");
-  as("LayerNorm.bias", "LayerNorm.beta");
-  for (const auto* others : {&tensor.rule.also, &tensor.rule.otherwise}) {
-    for (const std::string& other : *others) all.push_back(other + name.substr(name.rfind('.')));
-  }
-  const size_t whole = all.size();
-  for (size_t i = 0; i < whole && !map.prefix.empty(); ++i) {
-    if (all[i].starts_with(map.prefix)) all.push_back(all[i].substr(map.prefix.size()));
-  }
-  return all;
-}
-
 // The shape of the tensor that contains a parameter.
 Shape stored_shape(const Shape& shape, const WeightRule& rule) {
   if (rule.shape.rank() > 0 && shape.rank() == 2) return rule.shape;
@@ -134,6 +114,24 @@ void put_in(const Tensor& parameter, const WeightRule& rule, Tensor& whole) {
 
 }  // namespace
 
+std::vector<std::string> possible_names(const WeightMap& map, const MappedName& tensor) {
+  const std::string& name = tensor.name;
+  std::vector<std::string> all{name};
+  const auto as = [&](std::string_view from, std::string_view to) {
+    if (name.ends_with(from)) all.push_back(name.substr(0, name.size() - from.size()) + std::string(to));
+  };
+  as("LayerNorm.weight", "LayerNorm.gamma");
+  as("LayerNorm.bias", "LayerNorm.beta");
+  for (const auto* others : {&tensor.rule.also, &tensor.rule.otherwise}) {
+    for (const std::string& other : *others) all.push_back(other + name.substr(name.rfind('.')));
+  }
+  const size_t whole = all.size();
+  for (size_t i = 0; i < whole && !map.prefix.empty(); ++i) {
+    if (all[i].starts_with(map.prefix)) all.push_back(all[i].substr(map.prefix.size()));
+  }
+  return all;
+}
+
 bool rearranges(const WeightRule& rule) {
   return rule.outputs > 0 || rule.layout != Layout::same || rule.paired.heads > 0 || rule.minus_one;
 }
@@ -173,7 +171,7 @@ std::pair<std::string, std::string> stored_apart(const TensorFiles& files, const
   if (mapped.rule.also.empty()) return {};
   mapped.rule.otherwise.clear();
   std::string first;
-  for (const std::string& name : spellings(map, mapped)) {
+  for (const std::string& name : possible_names(map, mapped)) {
     if (!files.contains(name)) continue;
     if (first.empty()) first = name;
     if (files.differ(first, name)) return {first, name};
@@ -187,7 +185,7 @@ void load_parameters(const TensorFiles& files, const WeightMap& map, const Store
   std::set<std::string> used;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
     const MappedName from = mapped_name(map, name);
-    const std::vector<std::string> names = spellings(map, from);
+    const std::vector<std::string> names = possible_names(map, from);
     used.insert(names.begin(), names.end());
     auto spelling = std::ranges::find_if(names, [&](const auto& one) { return files.contains(one); });
     if (spelling == names.end() && from.rule.optional) {

@@ -81,6 +81,10 @@ struct MappedName {
 // Throws UsageError for a parameter without a rule, which is an error in the family's table.
 MappedName mapped_name(const WeightMap& map, const std::string& parameter);
 
+// The names that the tensor may have in files, the map's own first: with and without prefix, those of tied
+// tensors, and TensorFlow's for a norm's weight and bias, which BERT's first folders have.
+std::vector<std::string> possible_names(const WeightMap& map, const MappedName& tensor);
+
 // The names of two tensors in the files that should be equal, as the parameter's tied tensors, but differ;
 // empty: none.
 std::pair<std::string, std::string> stored_apart(const TensorFiles& files, const WeightMap& map,
