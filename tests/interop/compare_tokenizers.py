@@ -4,6 +4,11 @@ texts must be equal.
     python tests/interop/compare_tokenizers.py --qkv build/release/bin/qkv --count 100000 tests/text/golden/*.json \
         ../shared/tokenizers/bert_uncased ../shared/tokenizers/gpt2
 
+    python tests/interop/compare_tokenizers.py --qkv build/release/bin/qkv --xlm-roberta ../shared/data/multi30k/train.de
+
+--xlm-roberta trains a SentencePiece model on a text and compares the tokenizer.json that XLM-R's classes make of it: transformers
+5's, and transformers 4's converter's.
+
 Arguments are tokenizer.json files, or folders that transformers opens (a BERT vocab.txt; a GPT-2 vocab.json with merges.txt).
 Texts consist of words, parts of other texts, emoji, combining marks, CJK, Arabic, control characters, special tokens, and
 invalid UTF-8 (U+FFFD on both sides). Characters for which the reference's tables (Unicode 8 to 17) and utf8proc's (Unicode 15)
@@ -15,6 +20,7 @@ import json
 import random
 import subprocess
 import sys
+import tempfile
 import unicodedata
 from pathlib import Path
 
@@ -134,6 +140,26 @@ def load(path):
     return tokenizer
 
 
+def trained_xlm_roberta(text, folder):
+    """Two tokenizer.json of XLM-R's kind, of 4,000 pieces and the characters of NFKC."""
+    import sentencepiece
+    from transformers import XLMRobertaTokenizer
+    from transformers.utils import sentencepiece_model_pb2_new as proto
+    sentencepiece.SentencePieceTrainer.train(input=str(text), model_prefix=str(folder / "sentencepiece"), vocab_size=4000,
+                                             normalization_rule_name="nmt_nfkc", minloglevel=2)
+    parsed = proto.ModelProto.FromString((folder / "sentencepiece.model").read_bytes())
+    pieces = [(token, 0.0) for token in ("<s>", "<pad>", "</s>", "<unk>")]
+    pieces += [(piece.piece, piece.score) for piece in parsed.pieces[3:]] + [("<mask>", 0.0)]
+    charsmap = parsed.normalizer_spec.precompiled_charsmap
+    paths = [folder / "xlm_roberta.json", folder / "xlm_roberta_converted.json"]
+    tokenizer = XLMRobertaTokenizer(vocab=pieces, _spm_precompiled_charsmap=charsmap).backend_tokenizer
+    tokenizer.save(str(paths[0]))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Precompiled(charsmap), normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.save(str(paths[1]))
+    return paths
+
+
 def compare(path, texts, qkv):
     tokenizer = load(path)
     found = run(qkv, [str(path)], texts)
@@ -161,6 +187,7 @@ def compare(path, texts, qkv):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tokenizers", nargs="*", type=Path)
+    parser.add_argument("--xlm-roberta", type=Path, metavar="TEXT")
     parser.add_argument("--qkv")
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
@@ -181,7 +208,9 @@ def main():
         texts.append(raw.decode("utf-8", "surrogateescape").translate(table).encode("utf-8", "surrogateescape"))
     worst = 0
     print("| tokenizer | texts | tokens | differences |\n| --- | --- | --- | --- |")
-    for path in arguments.tokenizers:
+    scratch = tempfile.TemporaryDirectory()
+    trained = trained_xlm_roberta(arguments.xlm_roberta, Path(scratch.name)) if arguments.xlm_roberta else []
+    for path in arguments.tokenizers + trained:
         differences, tokens = compare(path, texts, arguments.qkv)
         worst = max(worst, differences)
         print(f"| {path.stem} | {len(texts)} | {tokens} | {differences} |", flush=True)

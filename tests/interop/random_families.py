@@ -37,11 +37,11 @@ def bert(size, head="ForPreTraining", **other):
     return getattr(hf, f"Bert{head}")(config)
 
 
-def roberta(size, head="ForMaskedLM", **other):
-    config = hf.RobertaConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"] + 2,
+def roberta(size, head="ForMaskedLM", family="Roberta", **other):
+    config = getattr(hf, f"{family}Config")(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"] + 2,
                               hidden_size=size["d_model"], intermediate_size=size["d_ff"], pad_token_id=1,
                               num_hidden_layers=size["layers"], num_attention_heads=size["heads"], **other)
-    return getattr(hf, f"Roberta{head}")(config)
+    return getattr(hf, f"{family}{head}")(config)
 
 
 def distilbert(size, head="ForMaskedLM", **other):
@@ -112,6 +112,10 @@ CASES = {
     "roberta_masked": lambda size: roberta(size),
     "roberta_texts": lambda size: roberta(size, "ForSequenceClassification", **THREE),
     "roberta_tokens": lambda size: roberta(size, "ForTokenClassification", type_vocab_size=1),
+    "xlm-roberta_masked": lambda size: roberta(size, family="XLMRoberta", hidden_act="gelu_new"),
+    "xlm-roberta_base": lambda size: roberta(size, "Model", "XLMRoberta", type_vocab_size=1, layer_norm_eps=1e-3),
+    "xlm-roberta_texts": lambda size: roberta(size, "ForSequenceClassification", "XLMRoberta", **THREE),
+    "camembert_tokens": lambda size: roberta(size, "ForTokenClassification", "Camembert", **THREE),
     "distilbert_masked": lambda size: distilbert(size),
     "vit_images": lambda size: vit(size, **THREE),
     "vit_base": lambda size: vit(size, "Model", hidden_act="gelu_new", num_channels=2),
@@ -210,7 +214,7 @@ def outputs(model, texts, types):
         if "ForPreTraining" in head:
             keep("logits", result.prediction_logits)
             keep("next_sentence", result.seq_relationship_logits)
-        elif "LM" in head:
+        elif "LM" in head.replace("XLM", ""):
             keep("logits", result.logits)
         elif "Classification" in head:
             keep("labels", result.logits)

@@ -97,7 +97,7 @@ inline void expect_same_tensors(const std::filesystem::path& folder, const std::
 inline std::string family_name(const std::string& folder) {
   std::string name = folder;
   for (char& c : name) {
-    if (c == '+') c = '_';
+    if (c == '+' || c == '-') c = '_';
   }
   return name;
 }

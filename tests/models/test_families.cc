@@ -178,6 +178,10 @@ INSTANTIATE_TEST_SUITE_P(Bert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "bert")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Roberta, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "roberta")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(XlmRoberta, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "xlm-roberta")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Camembert, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "camembert")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Distilbert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "distilbert")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(T5, EncoderFamilies, ::testing::ValuesIn(family_cases(FolderKind::encoder, "t5")),

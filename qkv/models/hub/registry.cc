@@ -31,12 +31,14 @@ std::span<const LanguageFamily> language_families() {
 
 EncoderFamily bert_family();
 EncoderFamily roberta_family();
+EncoderFamily xlm_roberta_family();
+EncoderFamily camembert_family();
 EncoderFamily distilbert_family();
 EncoderFamily t5_encoder_family();
 
 std::span<const EncoderFamily> encoder_families() {
-  static const std::array kFamilies{bert_family(), roberta_family(), distilbert_family(),
-                                    t5_encoder_family()};
+  static const std::array kFamilies{bert_family(),      roberta_family(),    xlm_roberta_family(),
+                                    camembert_family(), distilbert_family(), t5_encoder_family()};
   return kFamilies;
 }
 

@@ -1,5 +1,8 @@
 // RoBERTa (Liu et al. 2019): BERT's blocks; positions count from the padding id + 1 and skip pad tokens, and
-// heads have other names.
+// heads have other names. XLM-RoBERTa (Conneau et al. 2020) and CamemBERT (Martin et al. 2020) are the same
+// model with other tokenizers.
+
+#include <array>
 
 #include "qkv/models/families/encoders/bert_family.h"
 
@@ -28,19 +31,33 @@ WeightMap weight_map(const TextEncoderConfig& config) {
   return map;
 }
 
-}  // namespace
-
-EncoderFamily roberta_family() {
-  return {.model_type = "roberta",
-          .classes = {{.name = "RobertaModel", .pooler = true},
-                      {.name = "RobertaForMaskedLM", .masked_language = true},
-                      {.name = "RobertaForSequenceClassification",
-                       .pooler = true,
-                       .labelled = ClassificationTarget::texts},
-                      {.name = "RobertaForTokenClassification", .labelled = ClassificationTarget::tokens}},
+// The names of the classes: without a head, with each head.
+EncoderFamily family(std::string_view model_type, const std::array<std::string_view, 4>& names) {
+  return {.model_type = model_type,
+          .classes = {{.name = names[0], .pooler = true},
+                      {.name = names[1], .masked_language = true},
+                      {.name = names[2], .pooler = true, .labelled = ClassificationTarget::texts},
+                      {.name = names[3], .labelled = ClassificationTarget::tokens}},
           .base = bert_base(),
           .table = table,
           .weight_map = weight_map};
+}
+
+}  // namespace
+
+EncoderFamily roberta_family() {
+  return family("roberta", {"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification",
+                            "RobertaForTokenClassification"});
+}
+
+EncoderFamily xlm_roberta_family() {
+  return family("xlm-roberta", {"XLMRobertaModel", "XLMRobertaForMaskedLM",
+                                "XLMRobertaForSequenceClassification", "XLMRobertaForTokenClassification"});
+}
+
+EncoderFamily camembert_family() {
+  return family("camembert", {"CamembertModel", "CamembertForMaskedLM", "CamembertForSequenceClassification",
+                              "CamembertForTokenClassification"});
 }
 
 }  // namespace qkv::models
