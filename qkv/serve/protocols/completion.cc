@@ -5,12 +5,10 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "qkv/search/language.h"
-#include "qkv/serve/protocols/json_text.h"
 #include "qkv/serve/protocols/stop_texts.h"
 #include "qkv/serve/work/runs.h"
 
@@ -26,14 +24,10 @@ struct Choice {
   std::string text;  // shown so far, or since the last event
   // With logprobs: what each token adds to the text. The last token of a character has it, others have none.
   text::StreamDecoder decoder;
-  std::vector<std::string> tokens;
-  std::vector<float> log_probabilities;
-  std::vector<int64_t> offsets;  // of each token in the text, in characters
-  // The most likely tokens at each position, and the chosen one.
-  std::vector<nlohmann::ordered_json> top;
+  std::vector<ChoiceToken> tokens;
   int64_t letters = 0;  // of all tokens so far
   std::optional<int32_t> last_id;
-  bool ended = false;  // its last event has been sent
+  bool opened = false, ended = false;  // its first and its last event have been sent
 };
 
 // Characters of UTF-8.
@@ -47,9 +41,9 @@ constexpr size_t kMaxPromptTokens = 1 << 20;
 
 class CompletionHandler {
  public:
-  CompletionHandler(ModelHandle model, ExchangeHandle exchange, std::span<const pipelines::Prompt> prompts,
-                    CompletionOptions options)
-      : model_(std::move(model)), exchange_(std::move(exchange)), options_(std::move(options)) {
+  CompletionHandler(ModelHandle model, ExchangeHandle exchange, const CompletionForm& form,
+                    std::span<const pipelines::Prompt> prompts, CompletionOptions options)
+      : model_(std::move(model)), exchange_(std::move(exchange)), form_(form), options_(std::move(options)) {
     const bool is_list = prompts.size() > 1;
     const CallHandle call = exchange_->call(model_);
     size_t tokens = 0;
@@ -58,10 +52,10 @@ class CompletionHandler {
       // Tokenized once for all choices.
       const pipelines::GenerationRequest read =
           model_->pipelines().generator->prepare(prompts[p], options_.generate);
-      require_result(read.generated.error, "prompt", p, is_list);
+      require_result(read.generated.error, form_.prompt, p, is_list);
       tokens += read.decode.source.size() * options_.choices;
       if (tokens > kMaxPromptTokens) {
-        throw HttpError(400, concat("prompt: expected at most ", kMaxPromptTokens,
+        throw HttpError(400, concat(form_.prompt, ": expected at most ", kMaxPromptTokens,
                                     " tokens, those of a prompt for each of its choices, found more"));
       }
       if (options_.echo)
@@ -129,13 +123,13 @@ class CompletionHandler {
     for (size_t t = 0; t < ids.size(); ++t) {
       if (t == 0) {
         note(choice, {.id = ids[t], .log_probability = std::numeric_limits<float>::quiet_NaN()});
-        choice.top.back() = nullptr;  // it is given
+        choice.tokens.back().given = true;
       } else {
         note(choice,
              {.id = ids[t], .log_probability = scores.log_probabilities[t - 1], .top = scores.top[t - 1]});
       }
     }
-    for (const std::string& token : choice.tokens) choice.text += token;
+    for (const ChoiceToken& token : choice.tokens) choice.text += token.text;
     // The end of the text may be incomplete yet.
     text::StreamDecoder end = choice.decoder;
     if (choice.text + end.finish() != echoes_[prompt]) choice.text = echoes_[prompt];
@@ -145,7 +139,7 @@ class CompletionHandler {
   // The text of an incomplete character, which the last token gets.
   static std::string end_tokens(Choice& choice) {
     std::string rest = choice.decoder.finish();
-    if (!choice.tokens.empty()) choice.tokens.back() += rest;
+    if (!choice.tokens.empty()) choice.tokens.back().text += rest;
     return rest;
   }
 
@@ -163,7 +157,10 @@ class CompletionHandler {
   bool on_token(size_t i, const search::NewToken& token) {
     Choice& choice = choices_[i];
     if (options_.logprobs && !tokenizer().is_special(token.id)) note(choice, token);
-    if (options_.stream && !choice.text.empty()) exchange_->event(dump(chunk(i, nullptr)));
+    if (options_.stream) {
+      open(i);
+      if (!choice.text.empty()) send_event(i, nullptr);
+    }
     return !choice.stops.stopped();
   }
 
@@ -178,51 +175,47 @@ class CompletionHandler {
   }
 
   void note(Choice& choice, const search::NewToken& token) const {
-    std::string text = choice.decoder.add(token.id);
-    ResponseJson top = ResponseJson::object();
+    ChoiceToken noted{.id = token.id,
+                      .text = choice.decoder.add(token.id),
+                      .log_probability = token.log_probability,
+                      .offset = choice.letters};
     for (const search::TokenProbability& one : token.top) {
-      if (one.id == token.id) continue;
-      std::string other = text_after(choice.last_id, one.id);
-      // Special tokens have no text; two tokens may have the same.
-      if (other.empty()) other = std::string(tokenizer().token(one.id).value_or(""));
-      if (!top.contains(other)) top[other] = one.log_probability;
+      LikelyToken likely{one.id, {}, one.log_probability};
+      if (one.id != token.id) likely.text = text_after(choice.last_id, one.id);
+      if (likely.text.empty()) likely.text = tokenizer().token(one.id).value_or("");
+      noted.top.push_back(std::move(likely));
     }
-    top[text] = token.log_probability;
-    choice.top.push_back(std::move(top));
     choice.last_id = token.id;
-    choice.offsets.push_back(choice.letters);
-    choice.letters += letters_of(text);
-    choice.tokens.push_back(std::move(text));
-    choice.log_probabilities.push_back(token.log_probability);
+    choice.letters += letters_of(noted.text);
+    choice.tokens.push_back(std::move(noted));
   }
 
-  // The choice's text since the last event, as the JSON of a choice.
-  ResponseJson take(size_t i, const char* finish_reason) {
+  // What the choice has gained since the last event.
+  ChoicePart take(size_t i, const char* finish_reason) {
     Choice& choice = choices_[i];
-    ResponseJson logprobs;
-    if (options_.logprobs) {
-      logprobs = {{"tokens", std::exchange(choice.tokens, {})},
-                  {"token_logprobs", std::exchange(choice.log_probabilities, {})},
-                  {"top_logprobs", std::exchange(choice.top, {})},
-                  {"text_offset", std::exchange(choice.offsets, {})}};
-    }
-    return {{"text", std::exchange(choice.text, {})},
-            {"index", i},
-            {"logprobs", std::move(logprobs)},
-            {"finish_reason", finish_reason ? ResponseJson(finish_reason) : ResponseJson(nullptr)}};
+    return {.index = i,
+            .text = std::exchange(choice.text, {}),
+            .logprobs = options_.logprobs,
+            .tokens = std::exchange(choice.tokens, {}),
+            .finish_reason = finish_reason};
   }
 
   ResponseJson object(ResponseJson choices) const {
-    ResponseJson whole{{"id", concat("cmpl-", exchange_->request_id())},
-                       {"object", "text_completion"},
+    ResponseJson whole{{"id", concat(form_.id_prefix, exchange_->request_id())},
+                       {"object", options_.stream ? form_.event : form_.object},
                        {"created", created_},
                        {"model", options_.model}};
     if (const auto& sampling = options_.generate.search.sampling) whole["seed"] = sampling->seed;
     whole["choices"] = std::move(choices);
     return whole;
   }
-  ResponseJson chunk(size_t i, const char* finish_reason) {
-    return object(ResponseJson::array({take(i, finish_reason)}));
+  void send_event(size_t i, const char* finish_reason) {
+    exchange_->event(dump(object(ResponseJson::array({form_.delta(take(i, finish_reason))}))));
+  }
+  // The first event of a choice, if the form has one.
+  void open(size_t i) {
+    if (form_.opening == nullptr || std::exchange(choices_[i].opened, true)) return;
+    exchange_->event(dump(object(ResponseJson::array({form_.opening(i)}))));
   }
 
   const char* finish_reason(size_t i, const pipelines::Generated& result) {
@@ -236,7 +229,8 @@ class CompletionHandler {
     if (std::exchange(choice.ended, true)) return;
     choice.text += choice.stops.finish();
     end_tokens(choice);
-    exchange_->event(dump(chunk(i, finish_reason(i, result))));
+    open(i);
+    send_event(i, finish_reason(i, result));
   }
 
   void finish(const std::vector<pipelines::Generated>& results, const std::exception_ptr& error) {
@@ -244,7 +238,8 @@ class CompletionHandler {
       int64_t prompt_tokens = 0, new_tokens = 0;
       ResponseJson choices = ResponseJson::array();
       for (size_t i = 0; i < results.size(); ++i) {
-        require_result(results[i].error, "prompt", i / options_.choices, results.size() > options_.choices);
+        require_result(results[i].error, form_.prompt, i / options_.choices,
+                       results.size() > options_.choices);
         const search::Hypothesis& hypothesis = results[i].completions.at(0).hypothesis;
         if (i % options_.choices == 0) prompt_tokens += results[i].prompt_tokens;
         new_tokens += std::ssize(hypothesis.ids);
@@ -253,7 +248,7 @@ class CompletionHandler {
         } else {
           choices_[i].text += choices_[i].stops.finish();
           end_tokens(choices_[i]);
-          choices.push_back(take(i, finish_reason(i, results[i])));
+          choices.push_back(form_.choice(take(i, finish_reason(i, results[i]))));
         }
       }
       const ResponseJson usage{{"prompt_tokens", prompt_tokens},
@@ -276,6 +271,7 @@ class CompletionHandler {
 
   ModelHandle model_;
   ExchangeHandle exchange_;
+  const CompletionForm& form_;
   CompletionOptions options_;
   int64_t created_ =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -287,9 +283,10 @@ class CompletionHandler {
 
 }  // namespace
 
-void complete(const ModelHandle& model, const ExchangeHandle& exchange,
+void complete(const ModelHandle& model, const ExchangeHandle& exchange, const CompletionForm& form,
               std::span<const pipelines::Prompt> prompts, CompletionOptions options) {
-  CompletionHandler::run(std::make_shared<CompletionHandler>(model, exchange, prompts, std::move(options)));
+  CompletionHandler::run(
+      std::make_shared<CompletionHandler>(model, exchange, form, prompts, std::move(options)));
 }
 
 }  // namespace qkv::serve
