@@ -13,10 +13,6 @@ void add_engine_options(Command& command, EngineArguments& arguments) {
 
 void add_prompt_options(Command& command, EngineArguments& arguments) {
   add_field_options(command, arguments.engine, search::EngineOptions::kPrompts);
-  add_option(command, "--prefix-positions", arguments.step_model.prefix_positions, "TOKENS",
-             "Prompt tokens in the prefix cache, for prompts with the same beginning: affects memory\n"
-             "and speed, not results; 0: none")
-      ->check(at_least<int64_t>(0));
 }
 
 }  // namespace qkv::apps

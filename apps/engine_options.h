@@ -14,7 +14,7 @@ struct EngineArguments {
 // --batch-tokens, --cache-bytes and --cache-dtype. `arguments` must live as long as the command.
 void add_engine_options(Command& command, EngineArguments& arguments);
 
-// For language models: --prefill-tokens and --prefix-positions.
+// For language models: --prefill-tokens and --prefix-bytes.
 void add_prompt_options(Command& command, EngineArguments& arguments);
 
 }  // namespace qkv::apps

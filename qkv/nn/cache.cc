@@ -13,8 +13,8 @@ namespace qkv::nn {
 namespace {
 
 constexpr int64_t kBlockPositions = kernels::CacheBlockTable::kPositions;
-// The most positions of a block of a cache with a window, whose blocks are freed from the oldest on.
-constexpr int64_t kWindowBlock = 64;
+// The most positions of a tensor: caches free them one by one behind a window, and share them.
+constexpr int64_t kTensorPositions = 64;
 
 int64_t whole_blocks(int64_t positions) {
   return (positions + kBlockPositions - 1) / kBlockPositions * kBlockPositions;
@@ -73,7 +73,7 @@ int64_t cached_positions(const CacheUse& use, int64_t window, Device device) {
   const int64_t kept = window + kernels::attention_key_group(device);
   const int64_t chunk = use.chunk == 0 ? use.prompt : std::min(use.chunk, use.prompt);
   if (__builtin_mul_overflow(use.rows, kept, &overflow)) return all;
-  return std::min(all, std::max(kept + chunk, use.rows * kept) + 2 * kWindowBlock);
+  return std::min(all, std::max(kept + chunk, use.rows * kept) + 2 * kTensorPositions);
 }
 
 int64_t block_bytes(int64_t positions, int64_t width, DType dtype) {
@@ -124,7 +124,7 @@ Tensor KeyValueCache::lengths() const {
 // The number of a new position; `needed`: new positions left in this call, including this one.
 int32_t KeyValueCache::take_position(Sequence& sequence, int64_t position, int64_t needed) {
   if (sequence.next == sequence.end) {
-    const int64_t count = whole_blocks(options_.window > 0 ? std::min(needed, kWindowBlock) : needed);
+    const int64_t count = whole_blocks(std::min(needed, kTensorPositions));
     sequence.next =
         sequence.blocks.append(Tensor::empty({count, key_width_ + value_width_}, options_.dtype, device_));
     sequence.end = sequence.next + static_cast<int32_t>(count);
@@ -304,15 +304,24 @@ KeyValueCache KeyValueCache::share(int64_t positions) const {
   const Sequence& from = sequences_.front();
   Sequence& to = shared.sequences_.front();
   to.forgotten = from.forgotten;
-  int64_t first = 0;  // size of the block, at least
-  for (const int64_t last : from.last_positions) {
-    if (first >= positions) break;
-    to.last_positions.push_back(std::min(last, positions - 1));
-    first = last + (from.rows == 1 ? 1 : 0);
-  }
-  to.blocks = from.blocks.share(to.last_positions.size());
-  const std::vector<int32_t>& own = numbers_.front();
-  shared.numbers_.front().assign(own.begin(), own.begin() + (positions - from.forgotten));
+  // Tensors without an unused or a later position are shared, and the positions after them copied: the memory
+  // in use then depends on the positions alone, whatever else a tensor has.
+  size_t whole = 0;
+  const size_t complete = from.last_positions.size() - (from.next < from.end ? 1 : 0);
+  while (whole < complete && from.last_positions[whole] < positions) ++whole;
+  to.blocks = from.blocks.share(whole);
+  to.last_positions.assign(from.last_positions.begin(),
+                           from.last_positions.begin() + static_cast<std::ptrdiff_t>(whole));
+  const std::span own = std::span(numbers_.front()).first(static_cast<size_t>(positions - from.forgotten));
+  const auto end_of_shared = static_cast<int32_t>(std::ssize(to.blocks.blocks()) * kBlockPositions);
+  const auto after = std::ranges::lower_bound(own, end_of_shared);
+  shared.numbers_.front().assign(own.begin(), after);
+  const kernels::CacheRow rest{from.blocks.blocks(), {after, own.end()}};
+  if (rest.numbers.empty()) return shared;
+  const Tensor copied =
+      kernels::load_cached(std::span(&rest, 1), options_.dtype, device_, key_width_ + value_width_);
+  shared.append(copied.columns(0, key_width_), copied.columns(key_width_, value_width_),
+                Offsets::uniform(1, std::ssize(rest.numbers)));
   return shared;
 }
 

@@ -61,8 +61,9 @@ class KeyValueCache {
   // Whether share(positions) is possible: not if a window has dropped positions that the next query would
   // attend to.
   bool can_share(int64_t positions) const;
-  // A cache of one sequence with one row, consisting of the first positions of this one's first row in the
-  // same memory. Later appends to either are separate. Throws UsageError unless can_share().
+  // A cache of one sequence with one row, consisting of the first positions of this one's first row, in the
+  // same memory but for fewer than 64 at the end, which are copied. Later appends to either are separate.
+  // Throws UsageError unless can_share().
   KeyValueCache share(int64_t positions) const;
 
   // The last positions of each row, at most `last`. Valid until the cache changes.

@@ -12,22 +12,30 @@ int64_t common_beginning(std::span<const int32_t> a, std::span<const int32_t> b)
 
 }  // namespace
 
+void PrefixCache::limit(int64_t bytes) {
+  budget_ = bytes;
+  for (; bytes_ > budget_ && !entries_.empty(); entries_.pop_back()) bytes_ -= entries_.back().bytes;
+}
+
 void PrefixCache::keep(std::span<const int32_t> ids, const DecoderState& state) {
   const int64_t positions = std::ssize(ids);
-  if (positions == 0 || positions > budget_ || !state.can_share(positions)) return;
+  if (positions == 0 || state.bytes() > budget_ || !state.can_share(positions)) return;
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (common_beginning(entry->ids, ids) < positions) continue;
     return entries_.splice(entries_.begin(), entries_, entry);  // already cached
   }
-  // Cached prompts that are prefixes of this one are redundant.
+  DecoderState shared = state.share(positions);
+  const int64_t bytes = shared.bytes();
+  // Cached prompts that are prefixes of this one are redundant, unless its windows have passed them.
   std::erase_if(entries_, [&](const Entry& entry) {
-    const bool covered = common_beginning(entry.ids, ids) == std::ssize(entry.ids);
-    if (covered) positions_ -= std::ssize(entry.ids);
+    const int64_t common = std::ssize(entry.ids);
+    const bool covered = common_beginning(entry.ids, ids) == common && shared.can_share(common);
+    if (covered) bytes_ -= entry.bytes;
     return covered;
   });
-  entries_.push_front({{ids.begin(), ids.end()}, state.share(positions)});
-  positions_ += positions;
-  for (; positions_ > budget_; entries_.pop_back()) positions_ -= std::ssize(entries_.back().ids);
+  entries_.push_front({{ids.begin(), ids.end()}, std::move(shared), bytes});
+  bytes_ += bytes;
+  limit(budget_);
 }
 
 std::optional<PrefixCache::Found> PrefixCache::find(std::span<const int32_t> ids) {

@@ -116,6 +116,7 @@ Generated TextGenerator::finish(GenerationRequest request, search::Decoded decod
   Generated result = std::move(request.generated);
   if (!result.error.empty()) return result;
   if (request.finish_text) request.finish_text();
+  result.reused_tokens = decoded.reused_tokens;
   if (decoded.cancelled) result.error = "cancelled";
   if (decoded.error) result.error = message_of(decoded.error);
   for (search::Hypothesis& hypothesis : decoded.hypotheses) {

@@ -49,6 +49,7 @@ struct Generated {
   std::vector<Completion> completions;
   std::string error;  // why there are none; empty on success
   int64_t prompt_tokens = 0;
+  int64_t reused_tokens = 0;  // of these, found in the prefix cache (EngineOptions::prefix_bytes)
 };
 
 // A request for an engine, and the data that finish() needs.

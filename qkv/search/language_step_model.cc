@@ -20,7 +20,7 @@ struct Prompt : StepModel::Source {
 
 LanguageStepModel::LanguageStepModel(std::shared_ptr<const models::LanguageModel> model,
                                      const StepModelOptions& options)
-    : model_(std::move(model)), options_(options), prefixes_(options.prefix_positions) {
+    : model_(std::move(model)), options_(options) {
   if (model_ == nullptr) throw UsageError("search: expected a model, found none");
   options_.validate();
 }
@@ -50,6 +50,7 @@ std::unique_ptr<StepModel::Source> LanguageStepModel::open(Ids prompt) {
   opened->unread = std::ssize(opened->to_read());
   if (auto found = prefixes_.find(opened->to_read())) {
     opened->state = std::move(found->state);
+    opened->reused = found->positions;
     opened->unread -= found->positions;
   } else {
     opened->state = model_->start(Ragged::from(std::vector<Ids>(1)), options_.cache_dtype);

@@ -21,6 +21,8 @@ class LanguageStepModel : public StepModel {
   // outside the vocabulary.
   void check(Ids prompt) const override;
   int64_t cache_bytes(const CacheNeed& need) const override;
+  void keep_prefixes(int64_t bytes) override { prefixes_.limit(bytes); }
+  int64_t kept_bytes() const override { return prefixes_.bytes(); }
   // read() consumes all tokens of a prompt but the last, which is the input of the first step.
   std::unique_ptr<Source> open(Ids prompt) override;
   void read(std::span<const Chunk> chunks) override;

@@ -119,8 +119,6 @@ void check_prefix(Ids prefix, int64_t vocabulary, int32_t eos, const SearchOptio
 void StepModelOptions::validate() const {
   if (cache_dtype != DType::f32 && cache_dtype != DType::bf16)
     throw UsageError(concat("cache_dtype: expected f32 or bf16, found ", name_of(cache_dtype)));
-  if (prefix_positions < 0)
-    throw UsageError(concat("prefix_positions: expected 0 or more, found ", prefix_positions));
 }
 
 }  // namespace qkv::search

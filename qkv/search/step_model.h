@@ -31,10 +31,6 @@ struct CacheNeed {
 // How a step model caches what it has read.
 struct StepModelOptions {
   DType cache_dtype = DType::f32;  // of keys and values; bf16 halves the memory, rounding changes last digits
-  // Language models only: positions of past prompts to keep, so that prompts with the same beginning need not
-  // be read again. Results have the same bits. 0: none.
-  int64_t prefix_positions = 0;
-
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };
@@ -53,6 +49,7 @@ class StepModel {
 
     std::vector<int32_t> ids;
     int64_t unread = 0;  // tokens that read() has to consume before admit()
+    int64_t reused = 0;  // tokens that open() found in a kept prefix
   };
   // The next `tokens` unread tokens of a source.
   struct Chunk {
@@ -67,6 +64,11 @@ class StepModel {
   virtual void check(Ids /*source*/) const {}
   // Upper bound of the bytes of keys and values of a request; 0 for a model without a cache.
   virtual int64_t cache_bytes(const CacheNeed& /*need*/) const { return 0; }
+
+  // Keeps the keys and values of past sources, at most so many bytes, for sources with the same beginning,
+  // and frees the least recently used beyond. Results have the same bits. 0, at first: none.
+  virtual void keep_prefixes(int64_t /*bytes*/) {}
+  virtual int64_t kept_bytes() const { return 0; }
 
   // Admission has three steps: open(), read() and admit(). A source that can be read in parts has unread
   // tokens after open(); others are read by admit(). The cut into chunks does not affect results.

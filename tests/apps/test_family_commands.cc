@@ -178,7 +178,7 @@ TEST_P(LanguageCommands, GenerateReportsTooFewPositionsBeforehand) {
 // Chunks, kept prompts and room change no token; a budget too small is an error of the line.
 TEST_P(LanguageCommands, MemoryOfTheEngineChangesNoResult) {
   const auto found = results(generate_ + "8", expected_);
-  EXPECT_EQ(results(generate_ + "8 --prefill-tokens 1 --prefix-positions 64 --batch-tokens 0", expected_),
+  EXPECT_EQ(results(generate_ + "8 --prefill-tokens 1 --prefix-bytes 100000 --batch-tokens 0", expected_),
             found);
   EXPECT_EQ(results(generate_ + "8 --cache-bytes 1000000 --cache-dtype f32", expected_), found);
   EXPECT_NE(results(generate_ + "8 --cache-dtype bf16", expected_), found) << "rounded keys and values";
@@ -187,8 +187,8 @@ TEST_P(LanguageCommands, MemoryOfTheEngineChangesNoResult) {
   expect_parts(refused.err, {"qkv: text 1: request: expected one that needs at most", "--cache-bytes of 10"});
   expect_refused(generate_ + "8 --prompt a --prefill-tokens 0", 2,
                  {"qkv: --prefill-tokens: expected at least 1, found 0"});
-  expect_refused(generate_ + "8 --prompt a --prefix-positions -1", 2,
-                 {"qkv: --prefix-positions: expected at least 0, found -1"});
+  expect_refused(generate_ + "8 --prompt a --prefix-bytes -1", 2,
+                 {"qkv: --prefix-bytes: expected at least 0, found -1"});
 }
 
 TEST_P(LanguageCommands, SameSeedSameSamples) {

@@ -245,7 +245,8 @@ TEST(MisusedModules, Caches) {
   THROWS("memory", none.tokens(0));
   for (const Unfit& in : unfit_variants(values, {1}))
     THROWS("memory", MemoryKeyValues(in.tensor, two)) << in.what;
-  PrefixCache prefixes(-1);
+  PrefixCache prefixes;
+  prefixes.limit(-1);
   prefixes.keep(std::vector<int32_t>{1, 2}, {});
   EXPECT_FALSE(prefixes.find(std::vector<int32_t>{1, 2}).has_value());
 }

@@ -245,20 +245,24 @@ TEST(Cache, HoldsNoMoreThanItsBoundWithinAWindow) {
 TEST(PrefixCache, EvictsTheLeastRecentlyUsed) {
   const nn::Decoder decoder(stack(nn::PositionKind::rotary, 0));
   nn::initialise(decoder, 5);
-  nn::PrefixCache cache(10);
+  nn::PrefixCache cache;
   using Ids = std::vector<int32_t>;
-  const auto keep = [&](const Ids& ids) {
+  const auto read = [&](const Ids& ids) {
     nn::DecoderState state = decoder.start({.offsets = Offsets::uniform(1, 0)});
-    const Offsets offsets = Offsets::uniform(1, std::ssize(ids));
-    decoder.read(random_tensor({std::ssize(ids), 24}, 1), offsets, state);
-    cache.keep(ids, state);
+    decoder.read(random_tensor({std::ssize(ids), 24}, 1), Offsets::uniform(1, std::ssize(ids)), state);
+    return state;
   };
+  const auto keep = [&](const Ids& ids) { cache.keep(ids, read(ids)); };
   const auto length = [&](const Ids& ids) {
     const auto found = cache.find(ids);
     if (!found) return int64_t{0};
     EXPECT_EQ(found->state.next_positions().data<int32_t>()[0], found->positions);
     return found->positions;
   };
+  keep({1, 2});
+  EXPECT_EQ(cache.bytes(), 0) << "keeps nothing without a limit";
+  const int64_t block = read({1}).bytes();  // 16 positions
+  cache.limit(3 * block);
   EXPECT_EQ(length({1, 2}), 0);
   keep({1, 2, 3, 4});
   keep({7, 8});
@@ -267,16 +271,62 @@ TEST(PrefixCache, EvictsTheLeastRecentlyUsed) {
   EXPECT_EQ(length({1, 2, 3}), 3);
   EXPECT_EQ(length({8, 7}), 0);
   keep({1, 2, 3, 4, 5});  // replaces its prefix
-  EXPECT_EQ(cache.positions(), 7);
+  EXPECT_EQ(cache.bytes(), 2 * block);
   keep({1, 2, 3});  // present already
-  EXPECT_EQ(cache.positions(), 7);
+  EXPECT_EQ(cache.bytes(), 2 * block);
   EXPECT_EQ(length({7, 8, 1}), 2);
-  keep({5, 5, 5, 5});  // 1 2 3 4 5 was least recently used
+  keep(Ids(17, 5));  // 1 2 3 4 5 was least recently used
   EXPECT_EQ(length({1, 2, 3}), 0);
   EXPECT_EQ(length({7, 8}), 2);
-  EXPECT_EQ(cache.positions(), 6);
-  keep(Ids(11, 3));
-  EXPECT_EQ(cache.positions(), 6) << "too long to keep";
+  EXPECT_EQ(cache.bytes(), 3 * block);
+  keep(Ids(49, 3));
+  EXPECT_EQ(cache.bytes(), 3 * block) << "too long to keep";
+  cache.limit(block);
+  EXPECT_EQ(cache.bytes(), block);
+  EXPECT_EQ(length({7, 8}), 2) << "the most recently used stays";
+}
+
+// A window that has passed the end of a kept prompt cannot continue it: the shorter prompt stays.
+TEST(PrefixCache, KeepsTheBeginningThatAWindowHasPassed) {
+  const nn::Decoder decoder(stack(nn::PositionKind::rotary, 3));
+  nn::initialise(decoder, 5);
+  nn::PrefixCache cache;
+  cache.limit(1 << 30);
+  std::vector<int32_t> ids(400, 4);
+  nn::DecoderState state = decoder.start({.offsets = Offsets::uniform(1, 0)});
+  for (const int64_t tokens : {100, 300}) {
+    decoder.read(random_tensor({tokens, 24}, 1), Offsets::uniform(1, tokens), state);
+    cache.keep(std::span(ids).first(tokens == 100 ? 100 : 400), state);
+  }
+  ids.push_back(5);
+  EXPECT_EQ(cache.find(ids).value().positions, 400);
+  ids.resize(100);
+  ids.push_back(5);
+  EXPECT_EQ(cache.find(ids).value().positions, 100);
+}
+
+TEST(KeyValueCache, ASharesMemoryDependsOnItsPositionsAlone) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    nn::KeyValueCache cache(1, {.dtype = dtype});
+    const auto append = [](nn::KeyValueCache& to, int64_t positions, uint64_t seed) {
+      to.append(random_tensor({positions, 4}, seed), random_tensor({positions, 6}, seed + 1),
+                Offsets::uniform(1, positions));
+    };
+    append(cache, 150, 1);
+    const Tensor all = cache.load();
+    for (const int64_t positions : {0, 3, 16, 63, 64, 70, 128, 145, 150}) {
+      nn::KeyValueCache shared = cache.share(positions);
+      EXPECT_EQ(shared.bytes(), nn::block_bytes(positions, 10, dtype)) << positions;
+      append(shared, 200, 3);
+      EXPECT_EQ(shared.bytes(), nn::block_bytes(positions + 200, 10, dtype)) << positions;
+      append(cache, 1, 5);
+      EXPECT_TRUE(same_bits(shared.load().slice_rows(0, positions), all.slice_rows(0, positions)));
+      nn::KeyValueCache alone(1, {.dtype = dtype});
+      append(alone, 200, 3);
+      EXPECT_TRUE(same_bits(shared.load().slice_rows(positions, 200), alone.load()));
+      EXPECT_TRUE(same_bits(cache.load().slice_rows(0, 150), all));
+    }
+  }
 }
 
 }  // namespace

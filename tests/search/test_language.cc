@@ -182,11 +182,14 @@ TEST(Generate, ChunksKeptPrefixesAndBudgetsChangeNoBit) {
         expected.push_back(search(alone, special_ids(*model), std::span(&request, 1)).at(0));
       }
       for (const int64_t prefill : {2, 9, 1000}) {
-        const auto step_model = std::make_shared<LanguageStepModel>(
-            model, StepModelOptions{.cache_dtype = dtype, .prefix_positions = 60});
+        const auto step_model =
+            std::make_shared<LanguageStepModel>(model, StepModelOptions{.cache_dtype = dtype});
         const int64_t most = step_model->cache_bytes({.source_tokens = 40, .rows = 4, .tokens = 60});
-        Engine engine(step_model, special_ids(*model),
-                      {.batch_tokens = 0, .cache_bytes = most, .prefill_tokens = prefill});
+        const int64_t kept = step_model->cache_bytes({.source_tokens = 100, .rows = 0});
+        Engine engine(
+            step_model, special_ids(*model),
+            {.batch_tokens = 0, .cache_bytes = most, .prefix_bytes = kept, .prefill_tokens = prefill});
+        int64_t reused = 0;
         std::vector<size_t> of_request;
         std::vector<bool> told(requests.size());
         size_t next = 0;
@@ -199,8 +202,12 @@ TEST(Generate, ChunksKeptPrefixesAndBudgetsChangeNoBit) {
             const uint64_t stranger = engine.submit(requests[random.below(requests.size())]);
             if (random.below(2) == 0) engine.cancel(stranger);
           }
-          for (const Decoded& one : engine.step()) {
+          const std::vector<Decoded> ended = engine.step();
+          EXPECT_LE(engine.kept_bytes(), kept);
+          EXPECT_LE(engine.kept_bytes() + engine.reserved_bytes(), most);
+          for (const Decoded& one : ended) {
             ASSERT_EQ(one.error, nullptr);
+            reused += one.reused_tokens;
             const size_t i = of_request[one.request_id];
             if (i == requests.size()) continue;
             told[i] = true;
@@ -209,6 +216,8 @@ TEST(Generate, ChunksKeptPrefixesAndBudgetsChangeNoBit) {
           }
         }
         EXPECT_EQ(std::ranges::count(told, true), std::ssize(requests));
+        EXPECT_GT(reused, 0) << c << " " << name_of(dtype) << " prefill " << prefill;
+        EXPECT_EQ(engine.reserved_bytes(), 0);
       }
     }
   }
@@ -216,7 +225,8 @@ TEST(Generate, ChunksKeptPrefixesAndBudgetsChangeNoBit) {
 
 TEST(Generate, AKeptPrefixIsNotReadAgain) {
   const auto model = random_model(variants()[1], 5);
-  LanguageStepModel step_model(model, {.prefix_positions = 50});
+  LanguageStepModel step_model(model);
+  step_model.keep_prefixes(1 << 20);
   const std::vector<int32_t> first{7, 8, 9, 10, 11, 12}, other{7, 8, 9, 20, 21};
   const auto opened = step_model.open(first);
   EXPECT_EQ(opened->unread, 5);
@@ -224,12 +234,75 @@ TEST(Generate, AKeptPrefixIsNotReadAgain) {
   step_model.read(std::span(&chunk, 1));
   EXPECT_EQ(opened->unread, 0);
   EXPECT_EQ(step_model.open(other)->unread, 1) << "7 8 9 are known, 21 is for the first step";
+  EXPECT_EQ(step_model.open(other)->reused, 3);
   EXPECT_EQ(step_model.open(first)->unread, 0);
   LanguageStepModel forgetful(model);
   const auto again = forgetful.open(first);
   const StepModel::Chunk same{again.get(), 5};
   forgetful.read(std::span(&same, 1));
   EXPECT_EQ(forgetful.open(first)->unread, 5);
+}
+
+// A stack whose layers have these windows; 0: all positions.
+std::shared_ptr<LanguageModel> windowed_model(const std::vector<int64_t>& windows, int64_t positions) {
+  LanguageModelConfig config = variants()[1];
+  config.max_positions = positions;
+  const nn::LayerOptions layer = config.decoder.first();
+  config.decoder.layers.clear();
+  for (const int64_t window : windows) {
+    config.decoder.layers.push_back(layer);
+    config.decoder.layers.back().attention.window = window;
+  }
+  return random_model(config, 5);
+}
+
+// A conversation: each prompt begins with the whole one before it.
+TEST(Generate, APromptThatGoesOnReadsOnlyWhatIsNew) {
+  const std::vector<std::vector<int64_t>> stacks{{0, 0}, {6, 6}, {6, 0, 80}};
+  for (const std::vector<int64_t>& windows : stacks) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const auto model = windowed_model(windows, 400);
+      const auto step_model =
+          std::make_shared<LanguageStepModel>(model, StepModelOptions{.cache_dtype = dtype});
+      Engine engine(step_model, special_ids(*model), {.prefix_bytes = 1 << 20, .prefill_tokens = 70});
+      std::vector<int32_t> prompt;
+      for (uint64_t turn = 0; turn < 5; ++turn) {
+        const auto known = std::ssize(prompt);
+        for (const int32_t id : random_prompts(1, 61, turn)[0]) prompt.push_back(id);
+        const Request request = fitting(*model, requests_of({prompt}, greedy())[0]);
+        const std::vector<Decoded> found = decode_all(engine, std::span(&request, 1));
+        EXPECT_EQ(found[0].reused_tokens, std::max<int64_t>(0, known - 1)) << turn;
+        LanguageStepModel alone(model, {.cache_dtype = dtype});
+        const auto expected = search(alone, special_ids(*model), std::span(&request, 1));
+        EXPECT_TRUE(same_bits({found[0].hypotheses}, expected)) << turn << " " << name_of(dtype);
+      }
+    }
+  }
+}
+
+TEST(Generate, WindowedLayersReadLongPromptsInBoundedMemory) {
+  constexpr int64_t kChunk = 64, kTokens = 2048;
+  const auto peak = [](const std::vector<int64_t>& windows) {
+    const auto model = windowed_model(windows, kTokens);
+    const nn::CacheUse use{.prompt = kTokens, .chunk = kChunk};
+    const int64_t bound = nn::cache_bytes(model->config().decoder, use, 0, DType::f32);
+    nn::DecoderState state = model->start(Ragged::from(std::vector<Ids>(1)));
+    const std::vector<int32_t> ids(kChunk, 7);
+    int64_t most = 0;
+    for (int64_t read = 0; read < kTokens; read += kChunk) {
+      model->read(Ragged::from(std::vector<Ids>{ids}), state);
+      most = std::max(most, state.bytes());
+    }
+    EXPECT_LE(most, bound);
+    return std::pair(most, bound);
+  };
+  const auto [none, of_none] = peak({0});
+  EXPECT_EQ(none, of_none) << "each position is kept";
+  const auto [windowed, of_windowed] = peak({16, 16, 16});
+  EXPECT_LT(of_windowed, none);
+  const auto [mixed, of_mixed] = peak({16, 0, 16});
+  EXPECT_GT(mixed, none);
+  EXPECT_LT(of_mixed, none + of_windowed);
 }
 
 TEST(Generate, EndsWhereTheModelCanReadNoFurther) {

@@ -237,7 +237,7 @@ void add_serve(Command& app) {
       "qkv serve de=model-de all-MiniLM-L6-v2 --port 8080\n"
       "  curl localhost:8080/translate -d '{\"q\": \"A house.\", \"source\": \"en\", \"target\": \"de\"}'");
   const auto arguments = std::make_shared<ServeArguments>();
-  arguments->engine.step_model = serve::WorkOptions().step_model;
+  arguments->engine.engine = serve::WorkOptions().engine;
   add_option(*command, "models", arguments->models, "[NAME=]DIR",
              "Model folders, and their names in requests (default: the folder's name)")
       ->required();

@@ -35,7 +35,7 @@ void Engine::open_requests() {
     std::unique_ptr<Sequence> sequence = std::move(queue_.front());
     queue_.pop_front();
     try {
-      sequence->source = model_->open(sequence->request.source);
+      open(*sequence);
     } catch (...) {
       sequence->error = std::current_exception();
       end(std::move(sequence));
@@ -45,6 +45,18 @@ void Engine::open_requests() {
     reserved_bytes_ += sequence->cache_bytes;
     reading_.push_back(std::move(sequence));
   }
+  fit_prefixes();
+}
+
+void Engine::open(Sequence& sequence) {
+  sequence.source = model_->open(sequence.request.source);
+  sequence.reused_tokens = sequence.source->reused;
+}
+
+// Leaves the kept prefixes what the requests do not need.
+void Engine::fit_prefixes() {
+  const int64_t room = options_.cache_bytes > 0 ? options_.cache_bytes - reserved_bytes_ : INT64_MAX;
+  model_->keep_prefixes(std::min(options_.prefix_bytes, room));
 }
 
 // Splits the step's prefill tokens evenly among the prompts; what short prompts leave over goes to longer
@@ -87,7 +99,7 @@ void Engine::read_chunks(std::span<const std::pair<Sequence*, int64_t>> chunks) 
     if (sequence->error) continue;
     sequence->alone = true;
     try {
-      sequence->source = model_->open(sequence->request.source);
+      open(*sequence);
     } catch (...) {
       sequence->error = std::current_exception();
     }

@@ -34,6 +34,7 @@ Engine::Engine(std::shared_ptr<StepModel> model, const SpecialIds& special, cons
     throw UsageError(
         concat("search: expected </s> to be one of the ", model_->vocabulary(), " ids, found ", special.eos));
   }
+  fit_prefixes();
 }
 
 Engine::~Engine() = default;
@@ -141,6 +142,7 @@ void Engine::end(std::unique_ptr<Sequence> sequence) {
   decoded.request_id = sequence->request_id;
   decoded.error = sequence->error;
   decoded.cancelled = sequence->cancelled;
+  decoded.reused_tokens = sequence->reused_tokens;
   if (decoded.error || decoded.cancelled) return;
   try {
     decoded.hypotheses = sequence->hypotheses->result();

@@ -21,6 +21,10 @@ struct EngineOptions {
   // Bytes of keys and values that the running requests may come to need, counting all rows at their maximum
   // length (StepModel::cache_bytes): an admitted request always fits. 0: unlimited.
   int64_t cache_bytes = 0;
+  // Bytes of keys and values of past prompts to keep, the most recently used first, so that a prompt with the
+  // same beginning reads only the rest (language models). They make room for requests where cache_bytes
+  // limits both, and count in full where requests share them. Results have the same bits. 0: none.
+  int64_t prefix_bytes = 0;
   // Prompt tokens read in one step, besides the one token of each row. A longer prompt takes several steps,
   // during which other requests advance.
   int64_t prefill_tokens = 1024;
@@ -43,6 +47,11 @@ struct EngineOptions {
             {.least = 1, .expected = "at least 1"},
             kPrompts},
         self.prefill_tokens);
+    visit({"prefix_bytes", "BYTES",
+           "Maximum memory of the prefix cache, the keys and values of past prompts, for prompts with the\n"
+           "same beginning: affects memory and speed, not results; 0: none",
+           at_least(0), kPrompts},
+          self.prefix_bytes);
   }
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
@@ -54,6 +63,7 @@ struct Decoded {
   NBest hypotheses = {};          // at most options.nbest, best first
   std::exception_ptr error = {};  // the reason why there are none; null for success and cancellation
   bool cancelled = false;
+  int64_t reused_tokens = 0;  // of the source, not read because their keys and values were kept
 };
 
 // Decodes requests side by side, one token per step. Requests are admitted in order of submission, as soon as
@@ -95,6 +105,9 @@ class Engine {
 
   // Bytes that the running requests may come to need; at most EngineOptions::cache_bytes if that is not 0.
   int64_t reserved_bytes() const { return reserved_bytes_; }
+  // Bytes of past prompts, at most EngineOptions::prefix_bytes and what reserved_bytes() leaves of
+  // cache_bytes.
+  int64_t kept_bytes() const { return model_->kept_bytes(); }
   // Source tokens of the requests that wait for room.
   int64_t queued_tokens() const;
   // Hypotheses that the next step advances, besides those of requests that it admits.
@@ -107,6 +120,8 @@ class Engine {
   using Sequences = std::deque<std::unique_ptr<Sequence>>;
 
   void open_requests();
+  void open(Sequence& sequence);
+  void fit_prefixes();
   void read_prompts();
   void read_chunks(std::span<const std::pair<Sequence*, int64_t>> chunks);
   void admit_read();

@@ -51,7 +51,7 @@ struct Engine::Sequence {
   uint64_t request_id;
   Request request;
   std::unique_ptr<Hypotheses> hypotheses;  // refers to the request
-  int64_t cache_bytes = 0;
+  int64_t cache_bytes = 0, reused_tokens = 0;
   std::unique_ptr<StepModel::Source> source;  // while it is being read
   bool alone = false;                         // read alone, because a call with others threw
   std::vector<int32_t> allowed;               // by the shortlist, ascending; empty: all

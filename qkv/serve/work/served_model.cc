@@ -185,19 +185,17 @@ ServedModel::ServedModel(std::string name, std::filesystem::path folder, const m
   options.step_model.validate();
   std::visit(Opener{pipelines_, kind_, tasks_}, opened_);
   serial_ = std::make_unique<SerialWorker>(options.queue);
-  search::StepModelOptions step_model = options.step_model;
   if (pipelines_.translator) {
     languages_ = languages_of(folder_);
-    step_model.prefix_positions = 0;  // of language models only
     const qkv::pipelines::Translator& translator = *pipelines_.translator;
-    const auto engine = [&translator, options, step_model] {
-      return translator.make_engine(options.engine, step_model);
+    const auto engine = [&translator, options] {
+      return translator.make_engine(options.engine, options.step_model);
     };
     decoder_ = std::make_unique<DecodeWorker>(engine, options.engine, options.queue);
   } else if (pipelines_.generator) {
     const qkv::pipelines::TextGenerator& generator = *pipelines_.generator;
-    const auto engine = [&generator, options, step_model] {
-      return generator.make_engine(options.engine, step_model);
+    const auto engine = [&generator, options] {
+      return generator.make_engine(options.engine, options.step_model);
     };
     decoder_ = std::make_unique<DecodeWorker>(engine, options.engine, options.queue);
   } else if (pipelines_.embedder) {

@@ -26,8 +26,8 @@
 namespace qkv::serve {
 
 struct WorkOptions {
-  search::EngineOptions engine = {};
-  search::StepModelOptions step_model = {.prefix_positions = 4096};
+  search::EngineOptions engine = {.prefix_bytes = 256 << 20};
+  search::StepModelOptions step_model = {};
   EncodeOptions encode = {};
   size_t queue = 1024;  // requests that wait for the decoder, and for the serial worker, at most
 };
