@@ -509,8 +509,12 @@ def check_chat(page, server):
     page.one("#chat-reset").click()
     page.expect(page.run(said) == [] and page.run("return document.getElementById('chat-error').hidden"), "a new chat is empty")
     page.fill("#chat-max_tokens", "")
-    for text in ("Hello", "think about it", "tell me a long story", "And then?"):
+    for text in ("Hello", "think about it", "tell me a long story", "Some code?"):
         page.submit("chat", text)
+    code = page.run("const said = document.querySelector('.turn:last-child > .said'); return [said.querySelector('pre').textContent,"
+                    "said.querySelector('code').textContent, said.querySelector('strong').textContent, said.lastChild.data]")
+    page.expect(code[0].startswith("const a = '<b>';\n  go(a);") and code[0].endswith("far ") and "`" not in code[0], f"fenced code: {code}")
+    page.expect(code[1:] == ["plain", "short", "That is all, 2 ** 3 ** 4."], f"inline marks: {code}")
     for _ in looks(page):
         page.run("const log = document.getElementById('chat-log'); log.scrollTop = log.scrollHeight; document.activeElement.blur()")
         page.snap("chat")

@@ -254,6 +254,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         said = f"Answer {len(body['messages'])} to <b>{last}</b>."
         if "think" in last:
             said = "<think>\nThe question is short.\n</think>\n\n" + said
+        if "code" in last:
+            said += " It is **short** and `plain`:\n```js\nconst a = '<b>';\n  go(a); // " + "far " * 40 + "\n```\nThat is all, 2 ** 3 ** 4."
         if "hostile" in last:
             said += "\n" + HOSTILE
         if "long" in last:

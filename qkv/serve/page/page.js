@@ -844,6 +844,18 @@ let turns = [];
 try { turns = JSON.parse(sessionStorage.getItem(CHAT)) || []; } catch { /* not ours */ }
 const REASONING = /^\s*<think>([^]*?)(<\/think>|$)/;
 
+// The marks of Markdown that models write most: fenced and inline code, bold.
+function marked(text) {
+  return text.split(/(```[^\n]*\n[^]*?(?:\n```|$)\n?)/).flatMap((block, i) => {
+    if (i % 2) {
+      const made = element('pre', 'scroll', block.replace(/^```[^\n]*\n/, '').replace(/\n?(```)?\n?$/, ''));
+      made.tabIndex = 0;
+      return [made];
+    }
+    return block.split(/(`[^`\n]+`|\*\*(?! )[^*\n]+(?<! )\*\*)/).map((part, k) =>
+      k % 2 ? part[0] === '`' ? element('code', '', part.slice(1, -1)) : element('strong', '', part.slice(2, -2)) : part);
+  });
+}
 function turnElement(turn) {
   const box = element('article', `turn ${turn.role}`, element('h3', '', turn.role === 'user' ? 'You' : turn.model));
   const said = Object.assign(element('div', 'said'), {dir: 'auto'}), button = element('button', 'plain small', 'Copy');
@@ -857,8 +869,9 @@ function turnElement(turn) {
   if (turn.role === 'assistant') box.append(button);
   turn.draw = () => {
     // What a model writes between <think> and </think> is folded.
-    const reasoning = turn.text.match(REASONING), answer = reasoning ? turn.text.slice(reasoning[0].length).trimStart() : turn.text;
-    said.textContent = answer;
+    const reasoning = turn.role === 'assistant' ? turn.text.match(REASONING) : null, answer = reasoning ? turn.text.slice(reasoning[0].length).trimStart() : turn.text;
+    if (turn.role === 'user') said.textContent = answer;
+    else said.replaceChildren(...marked(answer));
     if (!reasoning?.[1].trim()) return;
     let fold = box.querySelector('details');
     if (!fold) {
