@@ -29,6 +29,7 @@ import serve_page_mock  # noqa: E402
 SIZES = [(360, 740), (1280, 800)]
 TEXTS = {
     "translate": "The small house by the river is old and nobody lives there any more.",
+    "chat": "How are you?",
     "write": "Once upon a time",
     "embed": "A cat sleeps on the sofa.\nA cat naps on the old sofa.\nThe bank raised its interest rates.\nWhere is the station?",
     "classify": "A quiet film that stays with you for days.\nTwo hours that I will not get back.",
@@ -249,9 +250,9 @@ def check_generic(page):
                 page.idle("image")
                 page.whole("image")
                 continue
-            if panel == "write":
-                page.fill("#write-max_tokens", "60")
-                page.fill("#write-seed", "3")
+            if panel in ("write", "chat"):
+                page.fill(f"#{panel}-max_tokens", "60")
+                page.fill(f"#{panel}-seed", "3")
             kinds = page.run("return location.hash.slice(1)") if panel == "read" else panel
             page.submit(panel, TEXTS[kinds if panel == "read" else panel])
             if kinds != "fill-mask":
@@ -433,6 +434,93 @@ def check_write(page, server):
     page.console(["400"])
 
 
+def check_chat(page, server):
+    said = "return [...document.querySelectorAll('#chat-log .turn')].map(turn => turn.querySelector(':scope > .said').textContent)"
+    page.look(SIZES[1], False)
+    page.open("#chat")
+    page.expect(page.active("e === document.body") and page.one("#chat-again").get_attribute("disabled"), "nothing to regenerate yet")
+    page.submit("chat", "Hello")
+    page.expect(page.run(said) == ["Hello", "Answer 1 to <b>Hello</b>."], f"a turn and its answer, as text: {page.run(said)}")
+    page.expect(page.one("#chat-text").get_attribute("value") == "", "the message is gone from its field")
+    page.expect("seed 77" in page.one("#chat-stats").text and "9 + 4 tokens" in page.one("#chat-stats").text, "tokens and seed")
+    sent = server.seen[-1][1]
+    page.expect(set(sent) == {"model", "messages", "stream", "stream_options"}, f"the model's own sampling: {sent}")
+    # By keyboard: system text, sampling, template variables, a message of two lines.
+    page.fill("#chat-system", "Answer briefly.")
+    page.fill("#chat-temperature", "0.5")
+    page.fill("#chat-variables", '{"enable_thinking": false}')
+    page.run("document.getElementById('chat-text').focus()")
+    page.keys("one")
+    ActionChains(page.driver, duration=0).key_down(Keys.SHIFT).send_keys(Keys.ENTER).key_up(Keys.SHIFT).perform()
+    page.keys("two", Keys.ENTER)
+    page.wait("document.querySelectorAll('#chat-log .turn').length === 4", "Enter sends")
+    page.idle("chat")
+    sent = server.seen[-1][1]
+    page.expect([message["role"] for message in sent["messages"]] == ["system", "user", "assistant", "user"], f"the history: {sent}")
+    page.expect(sent["messages"][-1]["content"] == "one\ntwo" and sent["messages"][2]["content"] == "Answer 1 to <b>Hello</b>.", "its texts")
+    page.expect((sent["temperature"], sent["chat_template_kwargs"]) == (0.5, {"enable_thinking": False}), "settings")
+    page.expect(page.active("e.id") == "chat-text", "focus stays in the field")
+    # Regenerate asks again without the last answer; Copy; a reload keeps the conversation.
+    page.run("document.getElementById('chat-again').click()")
+    page.idle("chat")
+    page.expect(server.seen[-1][1]["messages"] == sent["messages"] and len(page.all("#chat-log .turn")) == 4, "Regenerate replaces the answer")
+    before = page.run(said)
+    page.driver.refresh()
+    page.wait("!document.getElementById('panel-chat').hidden", "the chat")
+    page.expect(page.run(said) == before and len(before) == 4, "a reload keeps the conversation")
+    page.run("window.copied = []; Object.defineProperty(navigator, 'clipboard', {value: {writeText: async text => { copied.push(text); }}, configurable: true})")
+    page.all("#chat-log .turn.assistant .plain")[1].click()
+    page.one("#chat-copy").click()
+    copied = page.run("return copied")
+    page.expect(copied[0] == before[3] and copied[1].startswith("You: Hello\n\nsmollm2-instruct: Answer 1"), f"copied: {copied}")
+    # Stop ends the answer and keeps what there is.
+    page.fill("#chat-text", "a long story")
+    page.run("document.querySelector('#chat-form .main').click()")
+    page.wait("document.querySelectorAll('#chat-log .turn').length === 6 && document.querySelector('.turn:last-child .said').textContent.length > 60", "an answer begins")
+    page.snap("chat-busy")
+    page.run("document.getElementById('chat-stop').focus()")
+    page.keys(Keys.ENTER)
+    page.idle("chat")
+    kept = page.run(said)[-1]
+    page.expect(60 < len(kept) < 2000 and page.one("#chat-stage").text == "Stopped", f"Stop stops: {len(kept)}")
+    page.expect(page.active("e.id") == "chat-text", "focus goes to the field")
+    time.sleep(0.4)
+    page.expect(page.run(said)[-1] == kept, "nothing comes after Stop")
+    page.submit("chat", "think")
+    page.expect(server.seen[-1][1]["messages"][-2]["content"] == kept, "a stopped answer is part of the history")
+    page.expect(page.run(said)[-1].startswith("Answer 8") and "short" in page.one(".turn:last-child details .said").get_attribute("textContent"), "reasoning is folded")
+    page.fill("#chat-max_tokens", "3")
+    page.submit("chat", "Hello again")
+    page.expect(page.one("#chat-stage").text == "Ended at the limit", "the limit is named")
+    page.console()
+    # Errors stay out of the history; the message can be sent again.
+    page.submit("chat", "refuse this")
+    page.expect("2048 tokens" in page.one("#chat-error").text and page.run(said)[-1] == "refuse this", "the server's message")
+    page.expect(not page.one("#chat-again").get_attribute("disabled"), "it can be asked again")
+    page.fill("#chat-variables", "{")
+    page.run("document.getElementById('chat-again').click()")
+    page.idle("chat")
+    page.expect("Template variables" in page.one("#chat-error").text, "malformed variables are named")
+    page.fill("#chat-variables", "")
+    page.console(["400"])
+    for _ in looks(page):
+        page.whole("chat-error")
+    page.look(SIZES[1], False)
+    page.one("#chat-reset").click()
+    page.expect(page.run(said) == [] and page.run("return document.getElementById('chat-error').hidden"), "a new chat is empty")
+    page.fill("#chat-max_tokens", "")
+    for text in ("Hello", "think about it", "tell me a long story", "Some code?"):
+        page.submit("chat", text)
+    code = page.run("const said = document.querySelector('.turn:last-child > .said'); return [said.querySelector('pre').textContent,"
+                    "said.querySelector('code').textContent, said.querySelector('strong').textContent, said.lastChild.data]")
+    page.expect(code[0].startswith("const a = '<b>';\n  go(a);") and code[0].endswith("far ") and "`" not in code[0], f"fenced code: {code}")
+    page.expect(code[1:] == ["plain", "short", "That is all, 2 ** 3 ** 4."], f"inline marks: {code}")
+    for _ in looks(page):
+        page.run("const log = document.getElementById('chat-log'); log.scrollTop = log.scrollHeight; document.activeElement.blur()")
+        page.snap("chat")
+    page.console()
+
+
 def check_others(page):
     page.look(SIZES[1], False)
     page.open("#embed")
@@ -516,7 +604,7 @@ def check_keyboard(page):
     page.keys(Keys.TAB)
     page.expect(page.active("e.getAttribute('role')") == "tab", "then the tabs, as one stop")
     page.keys(Keys.ARROW_RIGHT)
-    page.expect(page.active("e.id") == "tab-write" and page.run("return location.hash") == "#write", "arrow keys change the tab")
+    page.expect(page.active("e.id") == "tab-chat" and page.run("return location.hash") == "#chat", "arrow keys change the tab")
     page.keys(Keys.END)
     page.expect(page.active("e.id") == "tab-image", "End: the last tab")
     page.keys(Keys.HOME, Keys.TAB)
@@ -546,7 +634,7 @@ def check_hostile(page):
         page.run("document.querySelectorAll('.target-words .word')[0].click()")
         page.wait("document.querySelectorAll('#menu button').length > 1", "alternatives of hostile text")
         page.snap("hostile-menu")
-        for panel, task in (("write", "write"), ("embed", "embed"), ("read", "classify"), ("read", "tag"), ("read", "fill-mask")):
+        for panel, task in (("chat", "chat"), ("write", "write"), ("embed", "embed"), ("read", "classify"), ("read", "tag"), ("read", "fill-mask")):
             page.open("#" + task)
             if panel == "write":
                 page.fill("#write-max_tokens", "60")
@@ -585,7 +673,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="a running `qkv serve`, instead of the invented server")
     parser.add_argument("--screenshots", type=Path, help="folder for screenshots; default: a new temporary folder")
-    parser.add_argument("--only", help="a check: generic, translate, write, others, kept, keyboard, hostile, checks, load, states")
+    parser.add_argument("--only", help="a check: generic, translate, chat, write, others, kept, keyboard, hostile, checks, load, states")
     arguments = parser.parse_args()
     folder = arguments.screenshots or Path(tempfile.mkdtemp(prefix="serve-page-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -593,7 +681,8 @@ def main():
     page = Page(arguments.url.rstrip("/") if arguments.url else server.url, folder)
     checks = {"generic": lambda: check_generic(page)}
     if server:
-        checks |= {"translate": lambda: check_translate(page, server), "write": lambda: check_write(page, server),
+        checks |= {"translate": lambda: check_translate(page, server), "chat": lambda: check_chat(page, server),
+                   "write": lambda: check_write(page, server),
                    "others": lambda: check_others(page), "kept": lambda: check_kept(page), "keyboard": lambda: check_keyboard(page),
                    "hostile": lambda: check_hostile(page), "checks": lambda: check_checks(page), "load": lambda: check_load(page, server), "states": lambda: check_states(page, folder)}
     try:

@@ -23,7 +23,8 @@ POLICY = "default-src 'self'; img-src 'self' blob: data:; style-src 'self'; scri
 FILES = {"/": ("index.html", "text/html; charset=utf-8"), "/page.css": ("page.css", "text/css; charset=utf-8"),
          "/page.js": ("page.js", "text/javascript; charset=utf-8")}
 MODELS = [("opus-mt-en-de", "translation", ["translate", "score", "attention"]), ("marian-small", "translation", ["translate"]),
-          ("gpt2", "language", ["generate", "score", "attention"]), ("distilbert-sst2", "text", ["embed", "classify"]),
+          ("gpt2", "language", ["generate", "score", "attention"]), ("smollm2-instruct", "language", ["generate", "score", "attention", "chat"]),
+          ("distilbert-sst2", "text", ["embed", "classify"]),
           ("all-minilm-l6", "text", ["embed", "attention"]), ("bert-ner", "text", ["tag"]), ("bert-base", "text", ["fill-mask", "attention"]),
           ("vit-base", "image", ["classify-image", "embed-image", "attention-image"])]
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> &amp; " + "Donaudampfschiff" * 9 + " مرحبا بالعالم 👩‍👩‍👧 שלום"
@@ -183,6 +184,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             body = json.loads(data)
         self.server.seen.append((self.path, body))
         answers = {"/v1/translate": self.translate, "/v1/attention": self.attention, "/v1/completions": self.completions,
+                   "/v1/chat/completions": self.chat,
                    "/v1/embeddings": self.embeddings, "/v1/classify": self.classify, "/v1/tag": self.tag,
                    "/v1/fill-mask": self.fill_mask, "/v1/images/classify": self.image_labels,
                    "/v1/images/attention": self.image_attention}
@@ -243,6 +245,31 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     "tokens": [token], "token_logprobs": [math.log(p)], "top_logprobs": [top], "text_offset": [i]}}]})
         events.append({"id": "c", "object": "text_completion", "choices": [
             {"index": 0, "text": "", "logprobs": None, "finish_reason": "length"}], "usage": {"completion_tokens": count}})
+        self.events(events, self.server.pause / 2)
+
+    def chat(self, body):
+        last = body["messages"][-1]["content"]
+        if "refuse" in last:
+            raise Refused("messages: expected at most 2048 tokens, found 4000")
+        said = f"Answer {len(body['messages'])} to <b>{last}</b>."
+        if "think" in last:
+            said = "<think>\nThe question is short.\n</think>\n\n" + said
+        if "code" in last:
+            said += " It is **short** and `plain`:\n```js\nconst a = '<b>';\n  go(a); // " + "far " * 40 + "\n```\nThat is all, 2 ** 3 ** 4."
+        if "hostile" in last:
+            said += "\n" + HOSTILE
+        if "long" in last:
+            said += " " + " ".join(STORY * 20)
+        words = said.split(" ")[:body.get("max_tokens", 10**6)]
+
+        def event(delta, reason=None):
+            return {"id": "c", "object": "chat.completion.chunk", "seed": body.get("seed", 77),
+                    "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}]}
+        events = [event({"role": "assistant", "content": ""})]
+        events += [event({"content": word if i == 0 else " " + word}) for i, word in enumerate(words)]
+        events += [event({}, "length" if "max_tokens" in body else "stop"),
+                   {"id": "c", "object": "chat.completion.chunk", "choices": [],
+                    "usage": {"prompt_tokens": 9, "completion_tokens": len(words), "total_tokens": 9 + len(words)}}]
         self.events(events, self.server.pause / 2)
 
     def embeddings(self, body):

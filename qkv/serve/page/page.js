@@ -302,12 +302,13 @@ function copyButton(id, text) {
 
 const TABS = [
   {id: 'translate', name: 'Translate', tasks: ['translate']},
+  {id: 'chat', name: 'Chat', tasks: ['chat']},
   {id: 'write', name: 'Write', tasks: ['generate']},
   {id: 'embed', name: 'Embed', tasks: ['embed']},
   {id: 'read', name: 'Classify', tasks: ['classify', 'tag', 'fill-mask']},
   {id: 'image', name: 'Image', tasks: ['image']},
 ];
-const HASHES = {translate: 'translate', generate: 'write', embed: 'embed', classify: 'classify', tag: 'tag', 'fill-mask': 'fill-mask', image: 'image'};
+const HASHES = {translate: 'translate', chat: 'chat', generate: 'write', embed: 'embed', classify: 'classify', tag: 'tag', 'fill-mask': 'fill-mask', image: 'image'};
 let models = [], task = '';
 const chosen = {};  // the model of each task
 const can = (model, wanted) => wanted === 'image' ? model.kind === 'image' && ['classify-image', 'attention-image'].some(one => model.tasks.includes(one))
@@ -334,6 +335,7 @@ function openTask(wanted, focus) {
   hush();
   if (tab.id === 'read') openRead();
   if (tab.id === 'image') drawImage();
+  if (tab.id === 'chat') showChat();
   document.title = `${tab.name} \u00b7 qkv`;
   if (location.hash.slice(1) !== HASHES[task]) history.replaceState(null, '', `#${HASHES[task]}`);
 }
@@ -833,6 +835,178 @@ function showTree(line) {
 }
 $('translate-pruned').onchange = () => { if (lines[at]) showTree(lines[at]); };
 onSubmit('translate', translate);
+
+// ---- Chat ----------------------------------------------------------------------------------------------------------
+
+// The turns of the conversation: {role, text, model, note}. A reload keeps them.
+const CHAT = 'qkv-chat';
+let turns = [];
+try { turns = JSON.parse(sessionStorage.getItem(CHAT)) || []; } catch { /* not ours */ }
+const REASONING = /^\s*<think>([^]*?)(<\/think>|$)/;
+
+// The marks of Markdown that models write most: fenced and inline code, bold.
+function marked(text) {
+  return text.split(/(```[^\n]*\n[^]*?(?:\n```|$)\n?)/).flatMap((block, i) => {
+    if (i % 2) {
+      const made = element('pre', 'scroll', block.replace(/^```[^\n]*\n/, '').replace(/\n?(```)?\n?$/, ''));
+      made.tabIndex = 0;
+      return [made];
+    }
+    return block.split(/(`[^`\n]+`|\*\*(?! )[^*\n]+(?<! )\*\*)/).map((part, k) =>
+      k % 2 ? part[0] === '`' ? element('code', '', part.slice(1, -1)) : element('strong', '', part.slice(2, -2)) : part);
+  });
+}
+function turnElement(turn) {
+  const box = element('article', `turn ${turn.role}`, element('h3', '', turn.role === 'user' ? 'You' : turn.model));
+  const said = Object.assign(element('div', 'said'), {dir: 'auto'}), button = element('button', 'plain small', 'Copy');
+  button.type = 'button';
+  button.setAttribute('aria-label', turn.role === 'user' ? 'Copy this message' : 'Copy this answer');
+  button.onclick = async () => {
+    button.textContent = await copy(turn.text) ? 'Copied' : 'Not allowed';
+    setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+  };
+  box.append(said);
+  if (turn.role === 'assistant') box.append(button);
+  turn.draw = () => {
+    // What a model writes between <think> and </think> is folded.
+    const reasoning = turn.role === 'assistant' ? turn.text.match(REASONING) : null, answer = reasoning ? turn.text.slice(reasoning[0].length).trimStart() : turn.text;
+    if (turn.role === 'user') said.textContent = answer;
+    else said.replaceChildren(...marked(answer));
+    if (!reasoning?.[1].trim()) return;
+    let fold = box.querySelector('details');
+    if (!fold) {
+      fold = element('details', '', element('summary', '', 'Reasoning'), Object.assign(element('div', 'said'), {dir: 'auto'}));
+      said.before(fold);
+    }
+    fold.lastChild.textContent = reasoning[1].trim();
+  };
+  turn.draw();
+  turn.box = box;
+  return box;
+}
+function showChat() {
+  const log = $('chat-log'), busy = $('chat-card').classList.contains('busy');
+  if (log.children.length !== turns.length) log.replaceChildren(...turns.map(turnElement));
+  show('chat-empty', !turns.length);
+  show('chat-log', turns.length > 0);
+  for (const id of ['chat-copy', 'chat-reset']) show(id, turns.length > 0);
+  $('chat-again').disabled = busy || !turns.length;
+  $('chat-stats').textContent = turns.at(-1)?.note || '';
+  log.scrollTop = log.scrollHeight;
+}
+function chatBody() {
+  const body = {model: modelOf('chat').id, messages: turns.map(({role, text}) => ({role, content: text})), stream: true,
+                stream_options: {include_usage: true}};
+  if ($('chat-system').value.trim()) body.messages.unshift({role: 'system', content: $('chat-system').value});
+  for (const name of ['temperature', 'top_k', 'top_p', 'min_p', 'seed', 'max_tokens']) {
+    const value = $(`chat-${name}`).value;
+    if (value !== '') body[name] = Number(value);
+  }
+  if ($('chat-variables').value.trim()) {
+    try {
+      body.chat_template_kwargs = JSON.parse($('chat-variables').value);
+    } catch (error) {
+      throw new ServerError(`Template variables: expected a JSON object. ${error.message}`);
+    }
+  }
+  return body;
+}
+function answer() {
+  let turn = null, mine = null, reason = null, usage = null, seed, first = 0;
+  const began = performance.now(), log = $('chat-log');
+  const finished = work('chat', 'Reading', async signal => {
+    mine = signal;
+    const body = chatBody();
+    $('chat-stop').disabled = false;
+    showChat();
+    await listen('/v1/chat/completions', body, signal, event => {
+      usage = event.usage || usage;
+      seed = event.seed ?? seed;
+      const choice = event.choices?.[0];
+      if (!choice) return;
+      if (!turn) {
+        turn = {role: 'assistant', text: '', model: body.model};
+        turns.push(turn);
+        log.append(turnElement(turn));
+        turn.box.querySelector('.said').classList.add('caret');
+        first = performance.now();
+        $('chat-stage').textContent = 'Writing';
+      }
+      reason = choice.finish_reason || reason;
+      if (!choice.delta?.content) return;
+      const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 60;
+      turn.text += choice.delta.content;
+      turn.draw();
+      if (atEnd) log.scrollTop = log.scrollHeight;
+    });
+    $('chat-stage').textContent = reason === 'length' ? 'Ended at the limit' : '';
+  });
+  finished.then(() => {
+    turn?.box.querySelectorAll('.said').forEach(said => said.classList.remove('caret'));
+    if (turn && turns.includes(turn)) {
+      const facts = [];
+      if (usage) {
+        const written = usage.completion_tokens, seconds = (performance.now() - first) / 1000;
+        facts.push(`${usage.prompt_tokens} + ${plural(written, 'token')}`, `first after ${((first - began) / 1000).toFixed(1)} s`);
+        if (seconds > 0) facts.push(`${(written / seconds).toFixed(1)} tokens/s`);
+      }
+      if (seed !== undefined) facts.push(`seed ${seed}`);
+      turn.note = facts.join(' \u00b7 ');
+      if (!turn.text) {  // stopped before its first word
+        turns.splice(turns.indexOf(turn), 1);
+        turn.box.remove();
+      }
+    }
+    keepTurns();
+    if (running.chat.signal !== mine) return;
+    const held = document.activeElement === $('chat-stop');
+    $('chat-stop').disabled = true;
+    showChat();
+    if (held) $('chat-text').focus();
+    if ($('chat-error').hidden && turn) say(turn.text);
+  });
+}
+function keepTurns() {
+  const plain = turns.map(({role, text, model, note}) => ({role, text, model, note}));
+  try { sessionStorage.setItem(CHAT, JSON.stringify(plain)); } catch { /* too long to keep */ }
+}
+function sendMessage() {
+  const text = $('chat-text').value;
+  if (!text.trim()) { $('chat-text').focus(); return; }
+  running.chat?.abort();
+  turns.push({role: 'user', text});
+  $('chat-text').value = '';
+  $('chat-text').dispatchEvent(new Event('input'));
+  keepTurns();
+  showChat();
+  answer();
+}
+$('chat-text').addEventListener('keydown', event => {
+  if (event.key !== 'Enter' || event.shiftKey || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  event.preventDefault();
+  $('chat-form').requestSubmit();
+});
+$('chat-stop').onclick = () => running.chat?.abort();
+$('chat-again').onclick = () => {
+  if (turns.at(-1)?.role === 'assistant') {
+    turns.pop();
+    $('chat-log').lastChild.remove();
+  }
+  $('chat-text').focus();
+  answer();
+};
+$('chat-reset').onclick = () => {
+  running.chat?.abort();
+  turns = [];
+  keepTurns();
+  show('chat-error', false);
+  $('chat-stage').textContent = '';
+  $('chat-log').replaceChildren();
+  showChat();
+  $('chat-text').focus();
+};
+copyButton('chat-copy', () => turns.map(({role, text, model}) => `${role === 'user' ? 'You' : model}: ${text}`).join('\n\n'));
+onSubmit('chat', sendMessage);
 
 // ---- Write ---------------------------------------------------------------------------------------------------------
 
