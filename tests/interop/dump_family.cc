@@ -6,6 +6,7 @@
 // OUT: hidden, attention.<layer>, and depending on the model logits, next_sentence, labels, pooled; if STEPS
 // is not 0, for a language model the STEPS greedy tokens after the first text as "greedy"; for an
 // encoder-decoder, likewise for the first source, and the beam search result for the third source as "beam".
+// A language model is also written to the folder OUT.safetensors.folder.
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/json.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/search/transformer.h"
@@ -53,8 +55,12 @@ class Watched {
   std::vector<std::vector<float>> layers_;
 };
 
-std::vector<io::NamedTensor> run_language(const char* folder, const Texts& texts, int steps) {
+std::vector<io::NamedTensor> run_language(const char* folder, const Texts& texts, int steps,
+                                          const std::string& copy) {
   const auto model = models::load_language_model(folder);
+  const std::string config = (std::filesystem::path(folder) / "config.json").string();
+  models::save_language_model(copy, *model,
+                              parse_json(read_file(config), config).find("model_type")->string(), folder);
   nn::ForwardContext context;
   const Watched watched(context);
   const Variable hidden = (*model)(texts.all, context);
@@ -155,7 +161,8 @@ void run(char** argv) {
   const bool language =
       config.find("ForCausalLM\"") != std::string::npos || config.find("LMHeadModel\"") != std::string::npos;
   io::write_safetensors(
-      argv[3], language ? run_language(argv[1], texts, std::atoi(argv[4])) : run_encoder(argv[1], texts));
+      argv[3], language ? run_language(argv[1], texts, std::atoi(argv[4]), concat(argv[3], ".folder"))
+                        : run_encoder(argv[1], texts));
 }
 
 }  // namespace

@@ -89,6 +89,17 @@ CASES = {
         "original_max_position_embeddings": 16}),
     "llama_rope_yarn": lambda size: llama(size, rope_parameters={
         "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32}),
+    "gemma": lambda size: llama(size, 1, "Gemma", head_dim=6, pad_token_id=0),
+    "gemma_untied_biased": lambda size: llama(size, None, "Gemma", head_dim=6, pad_token_id=0, tie_word_embeddings=False,
+                                              attention_bias=True, hidden_act="relu", rms_norm_eps=1e-3,
+                                              rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "gemma2": lambda size: llama(size, 1, "Gemma2", head_dim=6, pad_token_id=0, query_pre_attn_scalar=24, sliding_window=4,
+                                 attn_logit_softcapping=2.0, final_logit_softcapping=8.0),
+    "gemma2_untied_biased": lambda size: llama(size, None, "Gemma2", head_dim=6, pad_token_id=0, query_pre_attn_scalar=6,
+                                               tie_word_embeddings=False, attention_bias=True, hidden_activation="silu",
+                                               attn_logit_softcapping=None, final_logit_softcapping=None, sliding_window=4,
+                                               layer_types=["full_attention", *["sliding_attention"] * (size["layers"] - 1)],
+                                               rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "bert_pretraining": lambda size: bert(size),
     "mistral": lambda size: llama(size, family="Mistral", sliding_window=4),
     "mistral_grouped": lambda size: llama(size, 1, "Mistral", head_dim=6, sliding_window=None),
@@ -131,6 +142,9 @@ CASES = {
 }
 
 
+MINUS_ONE = ("gemma", "gemma2", "gemma3_text")  # their files store a norm's weight - 1
+
+
 def random_model(name, size, seed):
     torch.manual_seed(seed)
     model = CASES[name](size).eval()
@@ -151,6 +165,8 @@ def randomized(model, seed):
                     numbers *= model.config.d_kv**-0.5  # T5 does not scale its scores
             elif parameter.dim() == 1:
                 numbers = 0.3 * numbers + (1.0 if norm and key.endswith("weight") else 0.0)
+                if norm and model.config.model_type in MINUS_ONE:  # exact after adding 1
+                    numbers = torch.round((numbers - 1.0) * 1024) / 1024
             parameter.copy_(numbers)
     if not of_pairs(model):  # their tables are tied on construction
         model.tie_weights()
@@ -166,7 +182,7 @@ def of_images(model):
 
 
 def causal(model):
-    return model.config.model_type in ("gpt2", "llama", "mistral", "opt", "qwen2", "qwen3", "smollm3")
+    return type(model).__name__.endswith(("ForCausalLM", "LMHeadModel"))
 
 
 def random_texts(model, lengths, seed):

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "qkv/base/files.h"
+#include "qkv/base/json.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/support/golden.h"
 
@@ -35,6 +37,11 @@ struct FamilyCase {
   Ragged text(int64_t i) const {
     return {texts.values.slice_rows(offsets.begin(i), offsets.length(i)),
             Offsets::uniform(1, offsets.length(i))};
+  }
+
+  std::string model_type() const {
+    const std::string config = (folder / "config.json").string();
+    return parse_json(read_file(config), config).find("model_type")->string();
   }
 
   std::filesystem::path folder;

@@ -91,8 +91,7 @@ TEST_P(LanguageFamilies, RoundTrip) {
   const FamilyCase one(GetParam());
   const auto model = load_language_model(one.folder);
   const Scratch copy;
-  const std::string family = GetParam().substr(0, GetParam().find_first_of("_+"));
-  save_language_model(copy.path(), *model, family);
+  save_language_model(copy.path(), *model, one.model_type());
   nn::ForwardContext context;
   EXPECT_TRUE(std::ranges::equal((*load_language_model(copy.path()))(one.texts, context).value().values(),
                                  (*model)(one.texts, context).value().values()));
@@ -100,6 +99,8 @@ TEST_P(LanguageFamilies, RoundTrip) {
   expect_same_tensors(copy.path(), one.folder);
 }
 
+INSTANTIATE_TEST_SUITE_P(Gemma, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "gemma")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Gpt2, LanguageFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::language, "gpt2")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Llama, LanguageFamilies,
@@ -165,7 +166,7 @@ TEST_P(EncoderFamilies, RoundTrip) {
   const FamilyCase one(GetParam());
   const auto model = load_text_encoder(one.folder);
   const Scratch copy;
-  save_text_encoder(copy.path(), *model, GetParam().substr(0, GetParam().find('_')));
+  save_text_encoder(copy.path(), *model, one.model_type());
   const auto again = load_text_encoder(copy.path());
   nn::ForwardContext context;
   EXPECT_TRUE(std::ranges::equal((*again)(one.texts, context, one.expected["types"]).value().values(),

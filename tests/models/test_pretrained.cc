@@ -97,18 +97,17 @@ TEST(Pretrained, DetectsTheKindOfAFolder) {
 // What a table would have to list, and what the folder would need.
 TEST(Pretrained, NamesTheNearestFamilyOfAnUnknownOne) {
   const Copy llama("llama");
-  llama.replace("config.json", "\"model_type\": \"llama\"", "\"model_type\": \"gemma\"");
-  llama.add_field(R"("hidden_activation": "gelu", "torch_dtype": "float32", "query_pre_attn_scalar": 8)");
-  const std::string nearest = "(nearest: llama; it has no hidden_activation, query_pre_attn_scalar), found";
-  expect_parts(llama.language_error(), {"expected a language model (gpt2, llama", nearest, "\"gemma\""});
+  llama.replace("config.json", "\"model_type\": \"llama\"", "\"model_type\": \"lama\"");
+  llama.add_field(R"("hidden_activity": "gelu", "torch_dtype": "float32", "scalar_of_scores": 8)");
+  const std::string nearest = "(nearest: llama; it has no hidden_activity, scalar_of_scores), found";
+  expect_parts(llama.language_error(), {"expected a language model (", "gpt2, llama", nearest, "\"lama\""});
   llama.replace("config.json", "\"intermediate_size\"", "\"ffn_size\"");
   llama.replace("model.safetensors", "model.layers.1.mlp.down_proj", "model.layers.1.mlp.down_prox");
   llama.replace("model.safetensors", "model.layers.0.mlp.down_proj", "model.layers.0.mlp.down_prox");
-  expect_parts(
-      message_of<DataError>([&] { folder_kind(llama.folder.path()); }),
-      {"one of gpt2, llama", "query_pre_attn_scalar, ffn_size; the folder has no intermediate_size; ",
-       "it has no tensors model.layers.#.mlp.down_prox; ",
-       "the folder has no tensors model.layers.#.mlp.down_proj)"});
+  expect_parts(message_of<DataError>([&] { folder_kind(llama.folder.path()); }),
+               {"one of ", "gpt2, llama", "scalar_of_scores, ffn_size; the folder has no intermediate_size; ",
+                "it has no tensors model.layers.#.mlp.down_prox; ",
+                "the folder has no tensors model.layers.#.mlp.down_proj)"});
 }
 
 TEST(Pretrained, RejectsClassesWithAnotherComputation) {

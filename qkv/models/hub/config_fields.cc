@@ -78,6 +78,9 @@ void Fields::operator()(const Key& key, std::string& value, const std::string& o
 }
 
 void Fields::operator()(const Key& key, Activation& value, const char* otherwise) const {
+  // Of several names, the family's own is written.
+  if (!reads() && otherwise != nullptr && activation_of(otherwise) == value)
+    return writer_->string(key.name, otherwise);
   if (notes(key, otherwise == nullptr)) return;
   if (reads() && otherwise == nullptr) reader_->string(spelled(key));
   (*this)(key, value, Words<Activation>(kActivations),
@@ -112,6 +115,16 @@ void Fields::count_or_null(const Key& key, int64_t& value, int64_t otherwise) co
   } else {
     (*this)(key, value, otherwise);
     require(key, value >= 1 || absent(key.name), "null, or at least 1");
+  }
+}
+
+void Fields::number_or_null(const Key& key, float& value, double otherwise) const {
+  if (!reads() && value == 0) return writer_->null(key.name);
+  if (is_null(key.name)) {
+    value = 0;
+  } else {
+    (*this)(key, value, otherwise);
+    require(key, value > 0 || absent(key.name), "null, or a number above 0");
   }
 }
 

@@ -74,6 +74,8 @@ class Fields {
   void operator()(const Key& key, Enum& value, Words<Enum> words, Enum otherwise) const;
   // At least 1, or null, which is 0. A missing field is `otherwise`, which may be 0.
   void count_or_null(const Key& key, int64_t& value, int64_t otherwise) const;
+  // Above 0, or null, which is 0. A missing field is `otherwise`.
+  void number_or_null(const Key& key, float& value, double otherwise) const;
 
   // Only read: fields, separated by spaces, that are supported with this value alone. A file may lack them.
   template <class Value>

@@ -65,7 +65,7 @@ void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
          defaults.head_width > 0 ? defaults.head_width
          : layer.heads > 0       ? layer.d_model / layer.heads
                                  : 0);
-  fields("hidden_act", layer.activation, "silu");
+  fields(defaults.activation_field, layer.activation, defaults.activation);
   fields("rms_norm_eps", layer.epsilon, defaults.epsilon);
   fields("attention_dropout", layer.attention_dropout, 0);
   fields("tie_word_embeddings", config.tied, defaults.tied);
@@ -111,6 +111,14 @@ int64_t window_of(const LanguageModelConfig& config) {
   return 0;
 }
 
+void sliding_window(const Fields& fields, Described<LanguageModelConfig>& model, int64_t otherwise,
+                    const std::function<bool(int64_t)>& usual) {
+  int64_t window = window_of(model.config);
+  // transformers requires a number, even if no layer uses it.
+  if (fields.reads() || window > 0) fields.count_or_null("sliding_window", window, otherwise);
+  layer_types(fields, model, window, usual);
+}
+
 int64_t optional_window(const Fields& fields, const LanguageModelConfig& config, int64_t usual) {
   int64_t window = window_of(config);
   bool used = window > 0;
@@ -154,6 +162,11 @@ WeightMap llama_weight_map(const LanguageModelConfig& config) {
                     {"lm_head", "lm_head"}},
           .prefix = "model.",
           .computed = {"rotary_emb.inv_freq"}};
+}
+
+WeightMap with_rules(std::vector<WeightRule> rules, WeightMap map) {
+  map.rules.insert(map.rules.begin(), rules.begin(), rules.end());
+  return map;
 }
 
 }  // namespace qkv::models

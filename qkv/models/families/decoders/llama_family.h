@@ -15,6 +15,8 @@ struct LlamaDefaults {
   int64_t head_width = 0;  // 0: d_model / heads
   double epsilon = 1e-6, rotary_base = 10000;
   bool tied = false;
+  const char* activation_field = "hidden_act";
+  const char* activation = "silu";
 };
 
 // Blocks without biases and without a window.
@@ -26,6 +28,9 @@ void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
 // usual(i). Sets the stack, after all fields of its layers.
 void layer_types(const Fields& fields, Described<LanguageModelConfig>& model, int64_t window,
                  const std::function<bool(int64_t)>& usual);
+// "sliding_window" beside "layer_types".
+void sliding_window(const Fields& fields, Described<LanguageModelConfig>& model, int64_t otherwise,
+                    const std::function<bool(int64_t)>& usual);
 // The window of the first layer that has one; 0: none.
 int64_t window_of(const LanguageModelConfig& config);
 // "sliding_window", of use only beside "use_sliding_window": the window, 0 without one.
@@ -36,5 +41,7 @@ void upper_windows(const Fields& fields, Described<LanguageModelConfig>& model);
 void attention_bias(const Fields& fields, nn::LayerOptions& layer);
 // LLaMA's names, with norms of queries and keys.
 WeightMap llama_weight_map(const LanguageModelConfig& config);
+// The map with rules that count before its own.
+WeightMap with_rules(std::vector<WeightRule> rules, WeightMap map);
 
 }  // namespace qkv::models
