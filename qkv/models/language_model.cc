@@ -43,6 +43,8 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config)
       decoder_(without_memory(config.decoder)),
       logits_({.d_model = config.embedding.d_model,
                .vocabulary = config.vocabulary,
+               .bias = config.logit_bias,
+               .scale = config.logit_scale,
                .softcap = config.logit_softcap},
               config.tied ? table_.weight() : Weight()) {}
 

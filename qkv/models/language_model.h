@@ -14,8 +14,9 @@ struct LanguageModelConfig {
   int64_t max_positions = 1024;  // maximum length of a text
   nn::EmbeddingConfig embedding = {};
   nn::StackOptions decoder = {};
-  bool tied = true;                   // embedding table and output projection are tied
-  float logit_softcap = 0;            // nn::LogitsOptions::softcap
+  bool tied = true;         // embedding table and output projection are tied
+  bool logit_bias = false;  // nn::LogitsOptions::bias, scale and softcap
+  float logit_scale = 1, logit_softcap = 0;
   std::vector<int32_t> bos_ids = {};  // start tokens; the first is used
   std::vector<int32_t> eos_ids = {};  // end tokens
 

@@ -116,7 +116,6 @@ TextEncoderConfig bert(const ModelShape& shape, int64_t vocabulary) {
       .vocabulary = vocabulary,
       .max_positions = shape.max_positions,
       .embedding = {.d_model = shape.d_model,
-                    .scale = false,
                     .positions = {.kind = nn::PositionKind::learned, .max_positions = shape.max_positions},
                     .token_types = 2,
                     .norm = true,
@@ -132,7 +131,6 @@ LanguageModelConfig gpt2(const ModelShape& shape, int64_t vocabulary, int32_t bo
       .vocabulary = vocabulary,
       .max_positions = shape.max_positions,
       .embedding = {.d_model = shape.d_model,
-                    .scale = false,
                     .positions = {.kind = nn::PositionKind::learned, .max_positions = shape.max_positions},
                     .dropout = shape.dropout},
       .decoder = blocks(
@@ -147,7 +145,6 @@ LanguageModelConfig llama(const ModelShape& shape, int64_t vocabulary, int32_t b
   return {.vocabulary = vocabulary,
           .max_positions = shape.max_positions,
           .embedding = {.d_model = shape.d_model,
-                        .scale = false,
                         .positions = {},  // attention applies them
                         .dropout = shape.dropout},
           .decoder = blocks(shape, {.key_heads = shape.key_heads,

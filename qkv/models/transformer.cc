@@ -32,7 +32,7 @@ nn::LogitsOptions logits_options(const TransformerConfig& config) {
 
 nn::EmbeddingConfig embedding_config(const TransformerConfig& config) {
   return {.d_model = config.d_model,
-          .scale = config.scale_embedding,
+          .factor = config.scale_embedding ? std::sqrt(static_cast<float>(config.d_model)) : 1.0f,
           .positions = {.kind = config.positions,
                         .max_positions = config.max_positions + config.first_position,
                         .first_row = config.first_position},

@@ -85,6 +85,8 @@ void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOpt
     // A pad token takes the row before the first.
     if (positions.pad_id >= 0) require_at_least("first_row", 1, positions.first_row);
   }
+  if (!std::isfinite(embedding.factor))
+    throw UsageError(concat("embedding factor: expected a finite number, found ", embedding.factor));
   require_at_least("token_types", 0, embedding.token_types);
   require_epsilon(embedding.epsilon);
   require_rate("embedding_dropout", embedding.dropout);

@@ -1,7 +1,6 @@
 #include "qkv/nn/embedding.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -104,7 +103,6 @@ Variable Embedding::operator()(const Ragged& given, ForwardContext& context,
     throw ShapeError(concat("embedding: expected a type of each of ", ids.offsets.tokens(), " ids, found ",
                             places.types.shape()));
   }
-  const float factor = config_.scale ? std::sqrt(static_cast<float>(config_.d_model)) : 1.0f;
   const Dropout dropout = context.dropout(config_.dropout);
   const AddedPositions added =
       added_positions(config_, positions_,
@@ -113,7 +111,7 @@ Variable Embedding::operator()(const Ragged& given, ForwardContext& context,
   const bool last = !types_.defined() && !norm_;  // no further summand or norm follows
   Variable tokens =
       embedding(table_, ids.values, added.table,
-                {.factor = factor, .position = added.rows, .dropout = last ? dropout : Dropout{}});
+                {.factor = config_.factor, .position = added.rows, .dropout = last ? dropout : Dropout{}});
   if (last) return tokens;
   Variable sum = tokens;
   if (types_.defined()) {

@@ -11,7 +11,7 @@ namespace qkv::nn {
 
 struct EmbeddingConfig {
   int64_t d_model = 0;
-  bool scale = true;  // multiply by sqrt(d_model) (Vaswani et al. 2017, section 3.4)
+  float factor = 1;  // of the token embeddings: sqrt(d_model) in Vaswani et al. 2017, section 3.4
   PositionOptions positions = {.kind = PositionKind::sinusoidal_interleaved};  // the positions to add
   // Number of token types, each with an embedding that is added (Devlin et al. 2019); 0: none.
   int64_t token_types = 0;
@@ -26,8 +26,8 @@ struct TokenPlaces {
   Tensor types = {};      // i32 or i64 [tokens], below token_types; undefined: all 0
 };
 
-// Token embeddings, scaled, plus positions and token types, normalised. The table belongs to the model,
-// because source, target and output projection may share it.
+// Token embeddings, multiplied by the factor, plus positions and token types, normalised. The table belongs
+// to the model, because source, target and output projection may share it.
 class Embedding {
  public:
   // table [vocabulary, d_model], in any weight dtype.

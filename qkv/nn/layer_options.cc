@@ -35,7 +35,7 @@ std::shared_ptr<const FeedForward> LayerOptions::feed_forward() const {
 }
 
 NormOptions LayerOptions::norm_options() const {
-  return {.features = d_model, .kind = norm_kind, .epsilon = epsilon};
+  return {.features = d_model, .kind = norm_kind, .epsilon = epsilon, .bias = norm_bias};
 }
 
 Residual::Options LayerOptions::residual() const {

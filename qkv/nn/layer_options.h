@@ -26,6 +26,7 @@ struct LayerOptions {
   NormPlacement norm = NormPlacement::post;
   NormKind norm_kind = NormKind::layer;
   float epsilon = 1e-5f;
+  bool norm_bias = true;                        // of layer norms
   SublayerOrder order = SublayerOrder::serial;  // others: pre-norm layers without cross attention only
   float residual_scale = 1;                     // factor of the sublayers' results (Granite)
   AttentionVariant attention = {};  // of self-attention; cross attention has no positions and no window

@@ -30,6 +30,8 @@ void LogitsOptions::validate() const {
   if (d_model < 1 || vocabulary < 1)
     throw UsageError(
         concat("logits: d_model and vocabulary: expected at least 1, found ", d_model, " and ", vocabulary));
+  if (!std::isfinite(scale) || scale == 0)
+    throw UsageError(concat("logits: scale: expected a finite number other than 0, found ", scale));
   if (!(softcap >= 0) || std::isinf(softcap))
     throw UsageError(concat("logits: softcap: expected 0 (none) or a positive number, found ", softcap));
 }

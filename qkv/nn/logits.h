@@ -18,7 +18,7 @@ struct LogitsOptions {
   float scale = 1;    // of the hidden states
   float softcap = 0;  // 0: off. Otherwise a logit z becomes softcap tanh(z / softcap) (Gemma 2)
 
-  // Throws UsageError for a size below 1 and a negative or infinite softcap.
+  // Throws UsageError for a size below 1, a scale that is 0 or infinite, and a negative or infinite softcap.
   void validate() const;
 };
 

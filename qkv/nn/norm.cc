@@ -9,21 +9,27 @@ namespace qkv::nn {
 Norm::Norm(const NormOptions& options)
     : kind_(options.kind),
       weight_(Shape{options.features}, {Initializer::Kind::ones}),
-      bias_(options.kind == NormKind::layer ? Parameter(Shape{options.features}, {Initializer::Kind::zeros})
-                                            : Parameter()),
+      bias_(options.kind == NormKind::layer && options.bias
+                ? Parameter(Shape{options.features}, {Initializer::Kind::zeros})
+                : Parameter()),
       epsilon_(options.epsilon) {}
+
+Variable Norm::shift() const {
+  if (bias_.defined()) return bias_.variable;
+  const Tensor& weight = weight_.variable.value();
+  return Tensor::zeros(weight.shape(), DType::f32, weight.device());
+}
 
 Variable Norm::operator()(const Variable& x) const {
   return kind_ == NormKind::rms ? rms_norm(x, weight_.variable, epsilon_)
-                                : layer_norm(x, weight_.variable, bias_.variable, epsilon_);
+                                : layer_norm(x, weight_.variable, shift(), epsilon_);
 }
 
 Variable Norm::add_norm(const Variable& x, const Variable& sublayer, const Dropout& dropout) const {
   if (kind_ == NormKind::rms) {
     return residual_rms_norm(x, sublayer, dropout, weight_.variable, epsilon_, Reuse::in_place);
   }
-  return residual_layer_norm(x, sublayer, dropout, weight_.variable, bias_.variable, epsilon_,
-                             Reuse::in_place);
+  return residual_layer_norm(x, sublayer, dropout, weight_.variable, shift(), epsilon_, Reuse::in_place);
 }
 
 Residual::Residual(const Options& options)

@@ -16,6 +16,7 @@ struct NormOptions {
   int64_t features = 0;
   NormKind kind = NormKind::layer;
   float epsilon = 1e-5f;
+  bool bias = true;  // of a layer norm
 };
 
 class Norm {
@@ -28,8 +29,11 @@ class Norm {
   void visit(const ParameterVisitor& visitor) const;
 
  private:
+  // The bias; zeros for a layer norm without one.
+  Variable shift() const;
+
   NormKind kind_;
-  Parameter weight_, bias_;  // rms has no bias
+  Parameter weight_, bias_;  // bias_ is undefined without one
   float epsilon_;
 };
 

@@ -67,6 +67,8 @@ float frequency(const PositionOptions& options, int64_t i, int64_t d) {
           static_cast<float>(std::clamp((static_cast<double>(i) - begin) / (end - begin), 0.0, 1.0));
       return 1.0f / (factor * power) * slow + plain * (1 - slow);
     }
+    case RotaryScalingKind::longrope:
+      return 1.0f / (static_cast<float>(scaling.short_factors[static_cast<size_t>(i)]) * power);
   }
   return plain;
 }
@@ -83,6 +85,14 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
         concat("rotary: expected an even width, 0 positions or more, a positive base and a "
                "positive factor, found ",
                d, ", ", count, ", ", options.rotary_base, " and ", scaling.factor));
+  }
+  if (scaling.kind == RotaryScalingKind::longrope) {
+    if (2 * std::ssize(scaling.short_factors) != d)
+      throw UsageError(concat("rotary: short_factors: expected ", d / 2, " numbers, found ",
+                              scaling.short_factors.size()));
+    if (count > scaling.first_positions)
+      throw UsageError(concat("rotary: longrope: expected at most ", scaling.first_positions,
+                              " positions, found ", count));
   }
   static std::mutex mutex;
   static auto* tables = new std::map<std::tuple<double, RotaryScaling, int64_t>, RotaryTable>;

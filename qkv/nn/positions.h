@@ -2,6 +2,7 @@
 // Position encodings.
 
 #include <compare>
+#include <vector>
 
 #include "qkv/tensor/ragged.h"
 
@@ -29,17 +30,22 @@ enum class RotaryScalingKind {
   linear,  // all angles are divided by `factor` (Chen et al. 2023)
   llama3,  // low frequencies are divided by `factor`, high ones unchanged, interpolated between (Llama 3.1)
   yarn,    // likewise with a linear ramp, and queries and keys are scaled (Peng et al. 2023)
+  // Each angle has a divisor of its own, and queries and keys are scaled (Ding et al. 2024).
+  longrope,
 };
 
 struct RotaryScaling {
   RotaryScalingKind kind = RotaryScalingKind::none;
   double factor = 1;
-  int64_t first_positions = 0;  // context length of the original training: llama3, yarn
+  int64_t first_positions = 0;  // context length of the original training: llama3, yarn, longrope
   // llama3: a frequency with fewer than `low` rotations within first_positions is low, one with more than
   // `high` is high.
   double low = 1, high = 4;
-  // yarn: likewise with `slow` and `fast`; `magnitude` multiplies rotated queries and keys.
+  // yarn: likewise with `slow` and `fast`; `magnitude` multiplies rotated queries and keys, as for longrope.
   double slow = 1, fast = 32, magnitude = 1;
+  // longrope: the divisors of the angles, r / 2 each, in texts of up to first_positions tokens, and in longer
+  // ones, which are not supported: all angles would change with the last position. Kept for saving.
+  std::vector<double> short_factors = {}, long_factors = {};
 
   // clang-tidy mistakes the 0 that <=> is compared with for a pointer.
   friend auto operator<=>(const RotaryScaling&,
@@ -70,7 +76,7 @@ struct PositionOptions {
 Tensor sinusoidal_positions(PositionKind kind, int64_t count, int64_t d_model);
 
 // The angles of at least `count` positions, for heads of even width d. The process keeps one table per base,
-// scaling and width.
+// scaling and width. Throws UsageError for more than first_positions with longrope.
 RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t count);
 
 // ALiBi's slope of each head, f32 [heads]: 2^(-8 h / heads) for h = 1, 2, ... if their number is a power of

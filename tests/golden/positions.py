@@ -33,6 +33,8 @@ ROTARY = {
                "original_max_position_embeddings": 64},
     "yarn": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256},
 }
+ROTARY["longrope"] = {"rope_type": "longrope", "short_factor": [1 + 0.25 * i for i in range(12)], "long_factor": [8.0] * 12,
+                     "factor": 2.0, "original_max_position_embeddings": 1000}
 for name, parameters in ROTARY.items():
     config = LlamaConfig(hidden_size=48, num_attention_heads=2, max_position_embeddings=1024,
                          rope_parameters={"rope_theta": 5000.0, **parameters})

@@ -23,6 +23,21 @@ def llama(size, key_heads=None, family="Llama", **other):
     return getattr(hf, f"{family}ForCausalLM")(getattr(hf, f"{family}Config")(**sizes | other))
 
 
+def shared(size, of_four):
+    """The share of a head's features that is of_four of its quarters, as an even number of features."""
+    width = size["d_model"] // size["heads"]
+    return 2 * (of_four * width // 8) / width
+
+
+def longrope(size):
+    """Texts of up to `positions` tokens, a quarter of the model's limit."""
+    angles = int(size["d_model"] // size["heads"] * shared(size, 3)) // 2
+    return {"max_position_embeddings": 4 * size["positions"], "original_max_position_embeddings": size["positions"],
+            "partial_rotary_factor": shared(size, 3),
+            "rope_parameters": {"rope_type": "longrope", "short_factor": [1.25 + 0.5 * i for i in range(angles)],
+                                "long_factor": [4.0 + i for i in range(angles)]}}
+
+
 def opt(size, **other):
     config = hf.OPTConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"], hidden_size=size["d_model"],
                           ffn_dim=size["d_ff"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
@@ -114,6 +129,13 @@ CASES = {
                                           attention_bias=True, use_sliding_window=True, sliding_window=4,
                                           rope_parameters={"rope_type": "default", "rope_theta": 500.0},
                                           no_rope_layers=[i % 2 for i in range(size["layers"])]),
+    "phi3": lambda size: llama(size, 1, "Phi3", pad_token_id=0, sliding_window=4),
+    "phi3_longrope": lambda size: llama(size, None, "Phi3", pad_token_id=0, tie_word_embeddings=True, rms_norm_eps=1e-3,
+                                        **longrope(size)),
+    "granite": lambda size: llama(size, 1, "Granite", embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.5,
+                                  logits_scaling=13.0, tie_word_embeddings=True),
+    "granite_biased": lambda size: llama(size, None, "Granite", attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
+                                         attention_multiplier=0.4, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "opt": lambda size: opt(size),
     "opt_untied_gelu": lambda size: opt(size, tie_word_embeddings=False, activation_function="gelu"),
     "bert_base": lambda size: bert(size, "Model"),

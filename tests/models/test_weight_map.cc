@@ -94,6 +94,16 @@ TEST(WeightMap, ConcatenatesUnequalParts) {
                     {"h.0.qkv.weight", {2, 7}, {0, 2, 4, 6, 20, 30, 32, 1, 3, 5, 7, 21, 31, 33}}});
 }
 
+// As in GPT-NeoX: the rows of each head are its query, key and value; here of 2, 1 and 1 outputs.
+TEST(WeightMap, ConcatenatesWithinGroups) {
+  const std::vector<Module> ours{{"q.weight", {4, 2}, count(0, 8)},  {"k.weight", {2, 2}, count(20, 4)},
+                                 {"v.weight", {2, 2}, count(30, 4)}, {"q.bias", {4}, count(50, 4)},
+                                 {"k.bias", {2}, {60, 61}},          {"v.bias", {2}, {70, 71}}};
+  expect_both_ways({.rules = concatenated("qkv", Layout::same, {{"q", 4}, {"k", 2}, {"v", 2}}, 2)}, ours,
+                   {{"qkv.bias", {8}, {50, 51, 60, 70, 52, 53, 61, 71}},
+                    {"qkv.weight", {8, 2}, {0, 1, 2, 3, 20, 21, 30, 31, 4, 5, 6, 7, 22, 23, 32, 33}}});
+}
+
 TEST(WeightMap, TransposesAndSubtractsOne) {
   expect_both_ways(
       {.rules = {{"fc", "conv", Layout::transposed}, {.ours = "norm", .theirs = "scale", .minus_one = true}}},

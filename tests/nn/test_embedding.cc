@@ -29,7 +29,6 @@ TEST(Embedding, SkipsPadTokens) {
   const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
   const auto embedding = [&](int64_t pad_id) {
     nn::Embedding all({.d_model = 6,
-                       .scale = false,
                        .positions = {.kind = nn::PositionKind::learned,
                                      .max_positions = 8,
                                      .first_row = 2,
@@ -63,12 +62,12 @@ TEST(Embedding, SkipsPadTokens) {
   EXPECT_EQ(rows_of(embedding(-1)), (std::vector<int64_t>{2, 3, 4, 5, 6, 7, 2, 3}));
 }
 
-// Adds word, position and type embeddings and normalises, as in BERT.
+// Multiplies word embeddings by the factor, adds positions and types, and normalises, as in BERT.
 TEST(Embedding, AddsTypesAndNormalises) {
   const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
   const nn::Embedding embedding(
       {.d_model = 6,
-       .scale = false,
+       .factor = 1.5f,
        .positions = {.kind = nn::PositionKind::learned, .max_positions = 8, .first_row = 2},
        .token_types = 2,
        .norm = true,
@@ -87,7 +86,7 @@ TEST(Embedding, AddsTypesAndNormalises) {
   for (int64_t i = 0; i < 3; ++i) {
     double sum[6], mean = 0, variance = 0;
     for (int64_t c = 0; c < 6; ++c) {
-      sum[c] = double{table.variable.value().data()[ids[static_cast<size_t>(i)] * 6 + c]} +
+      sum[c] = 1.5 * double{table.variable.value().data()[ids[static_cast<size_t>(i)] * 6 + c]} +
                double{parts["embed_positions.weight"].data()[places[i] * 6 + c]} +
                double{parts["embed_types.weight"].data()[types[static_cast<size_t>(i)] * 6 + c]};
       mean += sum[c] / 6;

@@ -49,11 +49,14 @@ nn::StackOptions different_layers(bool reads_memory = false) {
   layers[3].order = reads_memory ? nn::SublayerOrder::serial : nn::SublayerOrder::parallel;
   layers[3].norm_kind = nn::NormKind::layer;
   layers[3].residual_scale = 0.5f;
+  layers[3].norm_bias = false;
   layers[3].attention = {
       .positions = {.kind = nn::PositionKind::rotary, .rotary_features = 2}, .window = 9, .sinks = true};
   layers[4].order = reads_memory ? nn::SublayerOrder::serial : nn::SublayerOrder::parallel_one_norm;
   layers[4].feed_forward_bias = false;
   layers[5].norm = nn::NormPlacement::post;
+  layers[5].norm_kind = nn::NormKind::layer;
+  layers[5].norm_bias = false;
   layers[5].residual_scale = 2;
   return {.layers = layers, .final_norm = true};
 }
@@ -108,7 +111,8 @@ class Formulas {
           square += (row[begin + i] - mean) * (row[begin + i] - mean) / static_cast<double>(width);
         for (size_t i = 0; i < width; ++i) {
           row[begin + i] = (row[begin + i] - mean) / std::sqrt(square + double{options.epsilon}) * weight[i];
-          if (options.kind == nn::NormKind::layer) row[begin + i] += numbers_.at(name + ".bias")[i];
+          if (options.kind == nn::NormKind::layer && options.bias)
+            row[begin + i] += numbers_.at(name + ".bias")[i];
         }
       }
     }

@@ -15,6 +15,7 @@
 #include "qkv/ops/rotary.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
+#include "tests/support/scratch.h"
 
 namespace {
 
@@ -60,11 +61,17 @@ TEST(Rotary, ScaledAnglesMatchTransformers) {
   const nn::RotaryScaling linear{.kind = Kind::linear, .factor = 2.5},
       llama3{.kind = Kind::llama3, .factor = 8, .first_positions = 64, .low = 1, .high = 4},
       yarn{.kind = Kind::yarn, .factor = 4, .first_positions = 256, .magnitude = 0.1 * std::log(4.0) + 1};
+  nn::RotaryScaling longrope{.kind = Kind::longrope,
+                             .factor = 2,
+                             .first_positions = 1000,
+                             .magnitude = std::sqrt(1 + std::log(2.0) / std::log(1000.0))};
+  for (int i = 0; i < 12; ++i) longrope.short_factors.push_back(1 + 0.25 * i);
   const Golden expected = golden();
   for (const auto& [name, scaling] : {std::pair<const char*, nn::RotaryScaling>{"rotary.none", {}},
                                       {"rotary.linear", linear},
                                       {"rotary.llama3", llama3},
-                                      {"rotary.yarn", yarn}}) {
+                                      {"rotary.yarn", yarn},
+                                      {"rotary.longrope", longrope}}) {
     const RotaryTable table = nn::rotary_table({.rotary_base = 5000, .rotary_scaling = scaling}, 24, 901);
     const Tensor numbers = expected[name];
     const int64_t places[] = {1, 7, 900};
@@ -77,6 +84,15 @@ TEST(Rotary, ScaledAnglesMatchTransformers) {
       EXPECT_NEAR(table.cosines.data()[place * 12 + angle], numbers.data()[i], 2e-6) << name << ' ' << i;
     }
   }
+}
+
+TEST(Rotary, LongropeIsRefusedBeyondItsFirstPositions) {
+  const nn::PositionOptions options{.rotary_scaling = {.kind = nn::RotaryScalingKind::longrope,
+                                                       .first_positions = 10,
+                                                       .short_factors = {1, 2, 3}}};
+  EXPECT_GE(nn::rotary_table(options, 6, 10).cosines.rows(), 10);
+  expect_throw<UsageError>("at most 10 positions, found 11", [&] { nn::rotary_table(options, 6, 11); });
+  expect_throw<UsageError>("short_factors", [&] { nn::rotary_table(options, 8, 10); });
 }
 
 nn::StackOptions positions_stack(nn::PositionKind kind, int64_t layers = 2) {

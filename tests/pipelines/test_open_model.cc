@@ -114,7 +114,7 @@ TEST(OpenModel, ErrorNamesTheKindAndItsPipelines) {
                {"config.json", "\"model_type\"", "an encoder-decoder (t5, marian, qkv)", "found \"gpt2\"",
                 "a language model", "qkv generate"});
   expect_parts(message_of<DataError>([] { open_language_model(kModels / "bert_texts"); }),
-               {"a language model (", "gpt2, llama", "found \"bert\"", "a text encoder",
+               {"a language model (", "llama, mistral", "found \"bert\"", "a text encoder",
                 "qkv fill-mask, classify, tag or embed"});
   expect_parts(message_of<DataError>([] { open_text_encoder(kModels / "vit_images"); }),
                {"a text encoder (bert, roberta, distilbert, t5)", "found \"vit\"", "an image encoder",

@@ -24,9 +24,7 @@ std::vector<LanguageModelConfig> variants() {
   const LanguageModelConfig gpt{
       .vocabulary = 31,
       .max_positions = 40,
-      .embedding = {.d_model = 24,
-                    .scale = false,
-                    .positions = {.kind = nn::PositionKind::learned, .max_positions = 40}},
+      .embedding = {.d_model = 24, .positions = {.kind = nn::PositionKind::learned, .max_positions = 40}},
       .decoder = {.layers = nn::alike(2, {.d_model = 24,
                                           .heads = 3,
                                           .d_ff = 30,

@@ -40,9 +40,8 @@ void add_tensors(const std::string& name, const Module& module, std::vector<io::
   Tensor b = Tensor::zeros({module.outputs, count * rank});
   int64_t first = 0;
   for (const auto& [rule, update] : module.updates) {
-    const Tensor own = to_paired(update->b.variable.value(), rule.paired);
     a.slice_rows(first, rank).copy_from(update->a.variable.value());
-    b.slice_rows(rule.first_output, own.rows()).columns(first, rank).copy_from(own);
+    put_rows(update->b.variable.value(), rule, b.columns(first, rank));
     first += rank;
   }
   tensors.push_back({concat(kModel, name, kA), a});
@@ -191,10 +190,8 @@ void AdapterFiles::add_to(const std::string& name, const nn::Parameter& paramete
   const auto columns = static_cast<double>(rank);
   const std::string own = a_name.substr(kModel.size(), a_name.size() - kModel.size() - kA.size());
   const double scale = alpha_of(own) / (config_.boolean("use_rslora", false) ? std::sqrt(columns) : columns);
-  *parameter.low_rank = {
-      Variable(a.clone()),
-      Variable(from_paired(b.slice_rows(mapped.rule.first_output, outputs), mapped.rule.paired).clone()),
-      static_cast<float>(scale)};
+  *parameter.low_rank = {Variable(a.clone()), Variable(own_rows(b, outputs, mapped.rule).clone()),
+                         static_cast<float>(scale)};
   used.insert({a_name, b_name});
 }
 

@@ -98,6 +98,11 @@ void Fields::operator()(const Key& key, std::vector<std::string>& values) const 
   if (!notes(key, false)) values = reader_->strings(spelled(key));
 }
 
+void Fields::operator()(const Key& key, std::vector<double>& values) const {
+  if (!reads()) return writer_->numbers(key.name, values);
+  if (!notes(key, false)) values = reader_->numbers(spelled(key));
+}
+
 void Fields::operator()(const Key& key, std::vector<bool>& flags) const {
   if (!reads()) return writer_->flags(key.name, flags);
   if (notes(key, false)) return;

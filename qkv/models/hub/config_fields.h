@@ -67,6 +67,8 @@ class Fields {
   void operator()(const Key& key, std::vector<int32_t>& ids) const;
   // A list, empty if missing.
   void operator()(const Key& key, std::vector<std::string>& values) const;
+  // A list of numbers, empty if missing.
+  void operator()(const Key& key, std::vector<double>& values) const;
   // A list of 0 and 1, empty if missing.
   void operator()(const Key& key, std::vector<bool>& flags) const;
   // One of these words.

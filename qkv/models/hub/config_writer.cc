@@ -50,6 +50,10 @@ void ConfigWriter::list(const std::string& key, const std::vector<std::string>& 
   object_->fields[key] = values;
 }
 
+void ConfigWriter::numbers(const std::string& key, std::span<const double> values) {
+  object_->fields[key] = std::vector(values.begin(), values.end());
+}
+
 void ConfigWriter::flags(const std::string& key, const std::vector<bool>& flags) {
   Json& field = object_->fields[key] = Json::array();
   for (const bool flag : flags) field.push_back(flag ? 1 : 0);

@@ -28,6 +28,7 @@ class ConfigWriter {
   void strings(const std::string& key, const std::vector<std::pair<std::string, std::string>>& fields);
   void integers(const std::string& key, const std::vector<std::pair<std::string, int64_t>>& fields);
   void list(const std::string& key, const std::vector<std::string>& values);
+  void numbers(const std::string& key, std::span<const double> values);
   void flags(const std::string& key, const std::vector<bool>& flags);  // a list of 0 and 1
   void object(const std::string& key, const ConfigWriter& fields);
 

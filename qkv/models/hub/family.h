@@ -71,8 +71,9 @@ using ImageFamily = FamilyOf<ImageEncoderConfig>;
 using TranslationFamily = FamilyOf<TransformerConfig>;
 
 // The other name of a language model's table, if the output projection is tied to it (WeightRule::also).
-inline std::vector<std::string> tied_head(const LanguageModelConfig& config) {
-  return config.tied ? std::vector<std::string>{"lm_head"} : std::vector<std::string>();
+inline std::vector<std::string> tied_head(const LanguageModelConfig& config,
+                                          const std::string& head = "lm_head") {
+  return config.tied ? std::vector<std::string>{head} : std::vector<std::string>();
 }
 
 // The last family fits every configuration.

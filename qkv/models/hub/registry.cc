@@ -18,17 +18,29 @@ std::span<const TranslationFamily> translation_families() {
 LanguageFamily gemma_family();
 LanguageFamily gemma2_family();
 LanguageFamily gpt2_family();
+LanguageFamily granite_family();
 LanguageFamily llama_family();
 LanguageFamily mistral_family();
 LanguageFamily opt_family();
+LanguageFamily phi3_family();
 LanguageFamily qwen2_family();
 LanguageFamily qwen3_family();
 LanguageFamily smollm3_family();
 
 std::span<const LanguageFamily> language_families() {
-  static const std::array kFamilies{gemma_family(), gemma2_family(),  gpt2_family(),
-                                    llama_family(), mistral_family(), opt_family(),
-                                    qwen2_family(), qwen3_family(),   smollm3_family()};
+  static const std::array kFamilies{
+      gemma_family(),
+      gemma2_family(),
+      gpt2_family(),
+      granite_family(),
+      llama_family(),
+      mistral_family(),
+      opt_family(),
+      phi3_family(),
+      qwen2_family(),
+      qwen3_family(),
+      smollm3_family(),
+  };
   return kFamilies;
 }
 

@@ -26,11 +26,18 @@ std::string name_of(nn::PositionKind value) {
       value);
 }
 std::string name_of(nn::RotaryScalingKind value) {
-  return name_in({"none", "linear", "llama3", "yarn"}, value);
+  return name_in({"none", "linear", "llama3", "yarn", "longrope"}, value);
 }
 std::string name_of(ClassificationTarget value) { return name_in({"nothing", "texts", "tokens"}, value); }
 std::string name_of(ProblemType value) {
   return name_in({"single_label", "multi_label", "regression"}, value);
+}
+
+template <class Number>
+std::string numbers_text(const std::vector<Number>& numbers) {
+  std::string text = "[";
+  for (const Number number : numbers) text += concat(text.size() == 1 ? "" : ", ", field_text(number));
+  return text + "]";
 }
 
 class List;
@@ -78,7 +85,9 @@ void add(List& list, const nn::PositionOptions& options) {
     if (scaling.kind == nn::RotaryScalingKind::none) return;
     list("rotary_scaling.factor", scaling.factor, "rotary_scaling.first_positions", scaling.first_positions,
          "rotary_scaling.low", scaling.low, "rotary_scaling.high", scaling.high, "rotary_scaling.slow",
-         scaling.slow, "rotary_scaling.fast", scaling.fast, "rotary_scaling.magnitude", scaling.magnitude);
+         scaling.slow, "rotary_scaling.fast", scaling.fast, "rotary_scaling.magnitude", scaling.magnitude,
+         "rotary_scaling.short_factors", numbers_text(scaling.short_factors), "rotary_scaling.long_factors",
+         numbers_text(scaling.long_factors));
   } else if (kind == nn::PositionKind::relative) {
     list("buckets", buckets, "max_distance", max_distance);
   }
@@ -95,11 +104,12 @@ void add(List& list, const nn::AttentionVariant& attention) {
 void add(List& list, const nn::LayerOptions& layer) {
   const nn::LayerOptions options = resolved(layer);
   const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, feed_forward_bias, norm,
-               norm_kind, epsilon, order, residual_scale, attention, reads_memory, dropout, attention_dropout,
-               activation_dropout, drop_path] = options;
-  list("norm", norm, "norm_kind", norm_kind, "epsilon", epsilon, "d_model", d_model, "heads", heads,
-       "key_heads", key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff, "activation", activation, "gated", gated,
-       "feed_forward_bias", feed_forward_bias, "order", order, "residual_scale", residual_scale);
+               norm_kind, epsilon, norm_bias, order, residual_scale, attention, reads_memory, dropout,
+               attention_dropout, activation_dropout, drop_path] = options;
+  list("norm", norm, "norm_kind", norm_kind, "epsilon", epsilon, "norm_bias", norm_bias, "d_model", d_model,
+       "heads", heads, "key_heads", key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff, "activation", activation,
+       "gated", gated, "feed_forward_bias", feed_forward_bias, "order", order, "residual_scale",
+       residual_scale);
   list.within("attention", options.attention);
 }
 
@@ -109,8 +119,8 @@ void add(List& list, const nn::StackOptions& stack) {
 }
 
 void add(List& list, const nn::EmbeddingConfig& embedding) {
-  const auto& [d_model, scale, positions, token_types, norm, epsilon, dropout] = embedding;
-  list("d_model", d_model, "scale", scale);
+  const auto& [d_model, factor, positions, token_types, norm, epsilon, dropout] = embedding;
+  list("d_model", d_model, "factor", factor);
   list.within("positions", positions);
   list("token_types", token_types, "norm", norm);
   if (norm) list("epsilon", epsilon);
@@ -125,12 +135,6 @@ void add(List& list, const std::vector<std::string>& labels, ProblemType problem
   list("problem", decision ? ProblemType::multi_label : problem);
 }
 
-std::string text_of(const std::vector<int32_t>& ids) {
-  std::string text = "[";
-  for (const int32_t id : ids) text += concat(text.size() == 1 ? "" : ", ", id);
-  return text + "]";
-}
-
 }  // namespace
 
 nn::LayerOptions resolved(nn::LayerOptions layer) {
@@ -142,12 +146,14 @@ nn::LayerOptions resolved(nn::LayerOptions layer) {
 }
 
 Settings settings_of(const LanguageModelConfig& config) {
-  const auto& [vocabulary, max_positions, embedding, decoder, tied, logit_softcap, bos_ids, eos_ids] = config;
+  const auto& [vocabulary, max_positions, embedding, decoder, tied, logit_bias, logit_scale, logit_softcap,
+               bos_ids, eos_ids] = config;
   List list;
   list.within("embedding", embedding);
   list.within("decoder", decoder);
-  list("vocabulary", vocabulary, "max_positions", max_positions, "tied", tied, "logit_softcap", logit_softcap,
-       "bos_ids", text_of(bos_ids), "eos_ids", text_of(eos_ids));
+  list("vocabulary", vocabulary, "max_positions", max_positions, "tied", tied, "logit_bias", logit_bias,
+       "logit_scale", logit_scale, "logit_softcap", logit_softcap, "bos_ids", numbers_text(bos_ids),
+       "eos_ids", numbers_text(eos_ids));
   return list.take();
 }
 

@@ -95,20 +95,18 @@ Tensor taken_out(const Tensor& whole, const Shape& shape, const WeightRule& rule
   Tensor value = whole;
   if (rule.layout == Layout::transposed && shape.rank() == 2) {
     value = kernels::transposed(rule.outputs == 0 ? whole : whole.columns(rule.first_output, shape[0]));
-  } else if (rule.outputs > 0) {
-    value = whole.slice_rows(rule.first_output, shape[0]);
+  } else {
+    value = own_rows(whole, shape[0], rule);
   }
-  value = from_paired(value, rule.paired);
   return rule.minus_one ? plus(value, 1) : value;
 }
 
 void put_in(const Tensor& parameter, const WeightRule& rule, Tensor& whole) {
-  Tensor value = to_paired(parameter, rule.paired);
-  if (rule.minus_one) value = plus(value, -1);
+  const Tensor value = rule.minus_one ? plus(parameter, -1) : parameter;
   if (rule.layout == Layout::transposed && value.rank() == 2) {
     whole.columns(rule.first_output, value.dim(0)).copy_from(kernels::transposed(value));
   } else {
-    whole.slice_rows(rule.first_output, value.dim(0)).copy_from(value);
+    put_rows(value, rule, whole);
   }
 }
 
@@ -136,15 +134,35 @@ bool rearranges(const WeightRule& rule) {
   return rule.outputs > 0 || rule.layout != Layout::same || rule.paired.heads > 0 || rule.minus_one;
 }
 
-Tensor from_paired(const Tensor& rows, const PairedHeads& paired) { return reordered(rows, paired, true); }
-Tensor to_paired(const Tensor& rows, const PairedHeads& paired) { return reordered(rows, paired, false); }
+Tensor own_rows(const Tensor& whole, int64_t own, const WeightRule& rule) {
+  if (rule.outputs == 0) return reordered(whole, rule.paired, true);
+  const int64_t share = own / rule.groups, group = rule.outputs / rule.groups;
+  if (rule.groups == 1) return reordered(whole.slice_rows(rule.first_output, own), rule.paired, true);
+  std::vector<int64_t> extents(whole.shape().extents().begin(), whole.shape().extents().end());
+  extents.front() = own;
+  Tensor rows = Tensor::empty(Shape(extents), whole.dtype(), whole.device());
+  for (int64_t i = 0; i < rule.groups; ++i)
+    rows.slice_rows(i * share, share)
+        .copy_from(whole.slice_rows(i * group + rule.first_output / rule.groups, share));
+  return reordered(rows, rule.paired, true);
+}
+
+void put_rows(const Tensor& own, const WeightRule& rule, Tensor whole) {
+  const Tensor rows = reordered(own, rule.paired, false);
+  const int64_t count = rows.dim(0), share = count / rule.groups, group = rule.outputs / rule.groups;
+  for (int64_t i = 0; i < rule.groups; ++i)
+    whole.slice_rows(i * group + rule.first_output / rule.groups, share)
+        .copy_from(rows.slice_rows(i * share, share));
+}
 
 std::vector<WeightRule> concatenated(const std::string& theirs, Layout layout,
-                                     const std::vector<std::pair<std::string, int64_t>>& modules) {
+                                     const std::vector<std::pair<std::string, int64_t>>& modules,
+                                     int64_t groups) {
   std::vector<WeightRule> rules;
   int64_t outputs = 0;
   for (const auto& [ours, own] : modules) {
-    rules.push_back({.ours = ours, .theirs = theirs, .layout = layout, .first_output = outputs});
+    rules.push_back(
+        {.ours = ours, .theirs = theirs, .layout = layout, .first_output = outputs, .groups = groups});
     outputs += own;
   }
   for (WeightRule& rule : rules) rule.outputs = outputs;

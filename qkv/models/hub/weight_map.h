@@ -32,6 +32,8 @@ struct WeightRule {
   // For a tensor that concatenates the weights (or biases) of several modules along the outputs: the first
   // output of this one, and the number of all. 0: the tensor is this module's alone.
   int64_t first_output = 0, outputs = 0;
+  // The tensor has so many groups of outputs (heads), each with an equal share of every module's outputs.
+  int64_t groups = 1;
   // The tensor's shape in the file, if it differs.
   Shape shape = {};
   // Names of tied tensors, tried in this order if the first is missing: files store one of them, or equal
@@ -49,15 +51,18 @@ struct WeightRule {
   std::string layer_kind = {};
 };
 
-// The rules of modules, each with its number of outputs, whose tensors are concatenated as `theirs`.
+// The rules of modules, each with its number of outputs, whose tensors are concatenated as `theirs`, in each
+// of `groups` (WeightRule::groups; 1 if transposed).
 std::vector<WeightRule> concatenated(const std::string& theirs, Layout layout,
-                                     const std::vector<std::pair<std::string, int64_t>>& modules);
+                                     const std::vector<std::pair<std::string, int64_t>>& modules,
+                                     int64_t groups = 1);
 
 // Whether a tensor has other rows or values than the parameter.
 bool rearranges(const WeightRule& rule);
-// Rows (outputs) in the order of this library from that of the files, or the inverse.
-Tensor from_paired(const Tensor& rows, const PairedHeads& paired);
-Tensor to_paired(const Tensor& rows, const PairedHeads& paired);
+// The rows (outputs) of a module with `own` outputs, in the order of this library, from those of the tensor;
+// and the inverse, which leaves the other rows of the tensor as they are.
+Tensor own_rows(const Tensor& whole, int64_t own, const WeightRule& rule);
+void put_rows(const Tensor& own, const WeightRule& rule, Tensor whole);
 
 struct WeightMap {
   std::vector<WeightRule> rules = {};

@@ -59,7 +59,7 @@ WeightMap weight_map(const LanguageModelConfig& config) {
 LanguageFamily gpt2_family() {
   return {.model_type = "gpt2",
           .classes = {{"GPT2LMHeadModel"}, {"GPT2DoubleHeadsModel"}, {"GPT2Model"}},
-          .base = {.config = {.embedding = {.scale = false, .positions = {.kind = nn::PositionKind::learned}},
+          .base = {.config = {.embedding = {.positions = {.kind = nn::PositionKind::learned}},
                               .decoder = {.final_norm = true}},
                    .layer = {.norm = nn::NormPlacement::pre}},
           .table = table,

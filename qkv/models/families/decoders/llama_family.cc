@@ -9,20 +9,76 @@ namespace {
 
 using Kind = nn::RotaryScalingKind;
 
-constexpr std::array<std::pair<std::string_view, Kind>, 4> kRotaryTypes{
-    {{"default", Kind::none}, {"linear", Kind::linear}, {"llama3", Kind::llama3}, {"yarn", Kind::yarn}}};
+constexpr std::array<std::pair<std::string_view, Kind>, 6> kRotaryTypes{{{"default", Kind::none},
+                                                                         {"linear", Kind::linear},
+                                                                         {"llama3", Kind::llama3},
+                                                                         {"yarn", Kind::yarn},
+                                                                         {"longrope", Kind::longrope},
+                                                                         {"su", Kind::longrope}}};
 
 // The default magnitude in transformers (Peng et al. 2023, section 3.4).
 double usual_magnitude(double factor) { return factor > 1 ? 0.1 * std::log(factor) + 1 : 1; }
 
-void rotary_fields(const Fields& fields, nn::PositionOptions& positions, int64_t max_positions) {
+// Of all positions, those to which longrope's first_positions may extend.
+int64_t all_positions(const LanguageModelConfig& config, const nn::RotaryScaling& scaling) {
+  if (scaling.kind != Kind::longrope) return config.max_positions;
+  return std::llround(scaling.factor * static_cast<double>(scaling.first_positions));
+}
+
+void longrope_fields(const Fields& fields, nn::RotaryScaling& scaling, int64_t features, int64_t all) {
+  const auto first = static_cast<double>(scaling.first_positions);
+  fields.require("original_max_position_embeddings", scaling.first_positions > 1, "at least 2");
+  scaling.factor = static_cast<double>(all) / first;
+  double factor = scaling.factor;  // of the magnitude alone
+  if (fields.reads()) fields("factor", factor, factor);
+  fields("attention_factor", scaling.magnitude,
+         factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(first)) : 1);
+  for (const auto& [key, factors] :
+       {std::pair("short_factor", &scaling.short_factors), {"long_factor", &scaling.long_factors}}) {
+    fields(key, *factors);
+    const bool positive = std::ranges::all_of(*factors, [](double number) { return number > 0; });
+    fields.require(key, positive && 2 * std::ssize(*factors) == features,
+                   concat(features / 2, " numbers above 0"));
+  }
+}
+
+// The rotated features of a head: transformers rounds their number down.
+int64_t rotated(int64_t d_k, double share) { return static_cast<int64_t>(static_cast<double>(d_k) * share); }
+
+double share_of(const nn::LayerOptions& layer) {
+  const int64_t features = layer.attention.positions.rotary_features;
+  if (features == 0 || layer.d_k == 0) return 1;
+  const double share = static_cast<double>(features) / static_cast<double>(layer.d_k);
+  return rotated(layer.d_k, share) == features ? share : std::nextafter(share, 1);
+}
+
+void share_field(const Fields& fields, nn::LayerOptions& layer, const LlamaDefaults& defaults, double usual) {
+  if (defaults.rotary_share == 0) return fields.expect("partial_rotary_factor", 1.0);
+  double share = share_of(layer);
+  fields(defaults.share_field, share, usual);
+  const int64_t features = share > 0 && share <= 1 ? rotated(layer.d_k, share) : 0;
+  fields.require(defaults.share_field, features >= 2 && features % 2 == 0,
+                 concat("an even share of the ", layer.d_k, " features of a head"));
+  layer.attention.positions.rotary_features = features == layer.d_k ? 0 : features;
+}
+
+void rotary_fields(const Fields& fields, nn::LayerOptions& layer, const LlamaDefaults& defaults, int64_t all,
+                   int64_t first) {
+  nn::PositionOptions& positions = layer.attention.positions;
   nn::RotaryScaling& scaling = positions.rotary_scaling;
   if (fields.reads()) scaling = {};
   fields({"rope_type", "type"}, scaling.kind, Words<Kind>(kRotaryTypes), Kind::none);
   fields("rope_theta", positions.rotary_base, positions.rotary_base);
+  share_field(fields, layer, defaults, share_of(layer));
+  if (first > 0 && scaling.kind == Kind::yarn) scaling.kind = Kind::longrope;  // its first name
+  if (scaling.kind == Kind::llama3 || scaling.kind == Kind::yarn || scaling.kind == Kind::longrope) {
+    fields("original_max_position_embeddings", scaling.first_positions, all);
+    if (fields.reads() && first > 0) scaling.first_positions = first;
+  }
+  if (scaling.kind == Kind::longrope)
+    return longrope_fields(fields, scaling,
+                           positions.rotary_features > 0 ? positions.rotary_features : layer.d_k, all);
   if (scaling.kind != Kind::none) fields("factor", scaling.factor);
-  if (scaling.kind == Kind::llama3 || scaling.kind == Kind::yarn)
-    fields("original_max_position_embeddings", scaling.first_positions, max_positions);
   if (scaling.kind == Kind::llama3) {
     fields("low_freq_factor", scaling.low);
     fields("high_freq_factor", scaling.high);
@@ -35,13 +91,12 @@ void rotary_fields(const Fields& fields, nn::PositionOptions& positions, int64_t
   }
   fields.require("factor", scaling.factor > 0, "a number above 0");
   fields.require("high_freq_factor", scaling.high > scaling.low, "more than low_freq_factor");
-  fields.expect("partial_rotary_factor", 1.0);
 }
 
 }  // namespace
 
 Described<LanguageModelConfig> llama_base() {
-  return {.config = {.embedding = {.scale = false, .positions = {}}, .decoder = {.final_norm = true}},
+  return {.config = {.embedding = {.positions = {}}, .decoder = {.final_norm = true}},
           .layer = {.gated = true,
                     .feed_forward_bias = false,
                     .norm = nn::NormPlacement::pre,
@@ -50,11 +105,39 @@ Described<LanguageModelConfig> llama_base() {
                                   .positions = {.kind = nn::PositionKind::rotary}}}};
 }
 
+Described<LanguageModelConfig> biased_base() {
+  Described<LanguageModelConfig> model = llama_base();
+  model.layer.gated = false;
+  model.layer.feed_forward_bias = true;
+  model.layer.norm_kind = nn::NormKind::layer;
+  model.layer.attention.bias = {};
+  return model;
+}
+
+void position_fields(const Fields& fields, Described<LanguageModelConfig>& model,
+                     const LlamaDefaults& defaults) {
+  auto& [config, layer, layers] = model;
+  const nn::RotaryScaling& scaling = layer.attention.positions.rotary_scaling;
+  int64_t all = all_positions(config, scaling);
+  fields("max_position_embeddings", all, defaults.max_positions);
+  int64_t first = scaling.kind == Kind::longrope ? scaling.first_positions : all;
+  if (defaults.first_positions > 0)
+    fields("original_max_position_embeddings", first, defaults.first_positions);
+  share_field(fields, layer, defaults, defaults.rotary_share);
+  // "rope_parameters" was called "rope_scaling" before transformers 5, and "rope_theta" was beside it.
+  fields(defaults.base_field, layer.attention.positions.rotary_base, defaults.rotary_base);
+  const auto rotary = [&](const Fields& inner) {
+    rotary_fields(inner, model.layer, defaults, all, defaults.first_positions > 0 ? first : 0);
+  };
+  if (fields.reads() || scaling.kind != Kind::none) fields.object("rope_scaling", rotary);
+  fields.object("rope_parameters", rotary);
+  config.max_positions = scaling.kind == Kind::longrope ? std::min(all, scaling.first_positions) : all;
+}
+
 void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
                   const LlamaDefaults& defaults) {
   auto& [config, layer, layers] = model;
   fields("vocab_size", config.vocabulary);
-  fields("max_position_embeddings", config.max_positions, defaults.max_positions);
   fields("hidden_size", layer.d_model);
   fields("intermediate_size", layer.d_ff);
   fields("num_hidden_layers", layers);
@@ -66,21 +149,13 @@ void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
          : layer.heads > 0       ? layer.d_model / layer.heads
                                  : 0);
   fields(defaults.activation_field, layer.activation, defaults.activation);
-  fields("rms_norm_eps", layer.epsilon, defaults.epsilon);
+  fields(defaults.epsilon_field, layer.epsilon, defaults.epsilon);
   fields("attention_dropout", layer.attention_dropout, 0);
   fields("tie_word_embeddings", config.tied, defaults.tied);
   fields("bos_token_id", config.bos_ids);
   fields("eos_token_id", config.eos_ids);
-  fields.expect("partial_rotary_factor", 1.0);
   layer.d_v = layer.d_k;
-  // "rope_parameters" was called "rope_scaling" before transformers 5, and "rope_theta" was beside it.
-  fields("rope_theta", layer.attention.positions.rotary_base, defaults.rotary_base);
-  const auto rotary = [&model](const Fields& inner) {
-    rotary_fields(inner, model.layer.attention.positions, model.config.max_positions);
-  };
-  if (fields.reads() || layer.attention.positions.rotary_scaling.kind != Kind::none)
-    fields.object("rope_scaling", rotary);
-  fields.object("rope_parameters", rotary);
+  position_fields(fields, model, defaults);
 }
 
 void layer_types(const Fields& fields, Described<LanguageModelConfig>& model, int64_t window,
@@ -143,6 +218,11 @@ void attention_bias(const Fields& fields, nn::LayerOptions& layer) {
   bool bias = layer.attention.bias.query;
   fields("attention_bias", bias, false);
   layer.attention.bias = nn::ProjectionBiases::all(bias);
+}
+
+void require_usual_heads(const Fields& fields, const nn::LayerOptions& layer) {
+  fields.require("num_key_value_heads", layer.key_heads == layer.heads, "num_attention_heads");
+  fields.require("head_dim", layer.d_k * layer.heads == layer.d_model, "hidden_size / num_attention_heads");
 }
 
 WeightMap llama_weight_map(const LanguageModelConfig& config) {

@@ -17,10 +17,21 @@ struct LlamaDefaults {
   bool tied = false;
   const char* activation_field = "hidden_act";
   const char* activation = "silu";
+  // "partial_rotary_factor", the share of a head's features that is rotated; 0: the family has no such field.
+  double rotary_share = 0;
+  Fields::Key epsilon_field = "rms_norm_eps", share_field = "partial_rotary_factor",
+              base_field = "rope_theta";
+  // "original_max_position_embeddings" beside the fields of longrope; 0: the family has no such field.
+  int64_t first_positions = 0;
 };
 
 // Blocks without biases and without a window.
 Described<LanguageModelConfig> llama_base();
+// The same with layer norms, biases, and a feed-forward without a gate.
+Described<LanguageModelConfig> biased_base();
+// "max_position_embeddings" and the fields of rotary positions, after d_k.
+void position_fields(const Fields& fields, Described<LanguageModelConfig>& model,
+                     const LlamaDefaults& defaults = {});
 // All fields but those of biases and window.
 void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
                   const LlamaDefaults& defaults = {});
@@ -39,6 +50,8 @@ int64_t optional_window(const Fields& fields, const LanguageModelConfig& config,
 void upper_windows(const Fields& fields, Described<LanguageModelConfig>& model);
 // "attention_bias": of all four projections; false if missing.
 void attention_bias(const Fields& fields, nn::LayerOptions& layer);
+// Refuses other heads than those of models without fields for them: a key head for each, of d_model / heads.
+void require_usual_heads(const Fields& fields, const nn::LayerOptions& layer);
 // LLaMA's names, with norms of queries and keys.
 WeightMap llama_weight_map(const LanguageModelConfig& config);
 // The map with rules that count before its own.

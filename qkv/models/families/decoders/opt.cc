@@ -50,8 +50,7 @@ WeightMap weight_map(const LanguageModelConfig& config) {
 LanguageFamily opt_family() {
   return {.model_type = "opt",
           .classes = {{"OPTForCausalLM"}, {"OPTModel"}},
-          .base = {.config = {.embedding = {.scale = false,
-                                            .positions = {.kind = nn::PositionKind::learned,
+          .base = {.config = {.embedding = {.positions = {.kind = nn::PositionKind::learned,
                                                           .first_row = kFirstRow}},
                               .decoder = {.final_norm = true}},
                    .layer = {.norm = nn::NormPlacement::pre}},

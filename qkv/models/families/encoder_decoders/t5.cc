@@ -158,13 +158,12 @@ TranslationFamily t5_family() {
 
 // From any folder that has an encoder.
 EncoderFamily t5_encoder_family() {
-  return {
-      .model_type = "t5",
-      .classes = {{"T5EncoderModel"}, {"T5ForConditionalGeneration"}, {"T5WithLMHeadModel"}, {"T5Model"}},
-      .base = {.config = {.embedding = {.scale = false, .positions = {}}, .encoder = {.final_norm = true}}},
-      .table = encoder_table,
-      .weight_map = encoder_weight_map,
-      .own_class = "T5EncoderModel"};
+  return {.model_type = "t5",
+          .classes = {{"T5EncoderModel"}, {"T5ForConditionalGeneration"}, {"T5WithLMHeadModel"}, {"T5Model"}},
+          .base = {.config = {.embedding = {.positions = {}}, .encoder = {.final_norm = true}}},
+          .table = encoder_table,
+          .weight_map = encoder_weight_map,
+          .own_class = "T5EncoderModel"};
 }
 
 }  // namespace qkv::models

@@ -3,8 +3,7 @@
 namespace qkv::models {
 
 Described<TextEncoderConfig> bert_base() {
-  return {.config = {
-              .embedding = {.scale = false, .positions = {.kind = nn::PositionKind::learned}, .norm = true}}};
+  return {.config = {.embedding = {.positions = {.kind = nn::PositionKind::learned}, .norm = true}}};
 }
 
 void bert_fields(const Fields& fields, Described<TextEncoderConfig>& model) {
