@@ -282,9 +282,9 @@ TEST_F(FamilyCommands, RefuseModelsWithoutTheHead) {
   expect_refused("classify %bert_masked", 1, {"a text classification head"}, input);
   expect_refused("tag %bert_texts", 1, {"a token classification head"}, input);
   expect_refused("embed %bert_masked --pool pooler", 2, {"a pooler"}, input);
-  expect_refused(
-      "generate %bert_base a", 1,
-      {"model_type", "gpt2, llama", "a text encoder; open it with qkv fill-mask, classify, tag or embed\n"});
+  expect_refused("generate %bert_base a", 1,
+                 {"model_type", "llama, mistral",
+                  "a text encoder; open it with qkv fill-mask, classify, tag or embed\n"});
   expect_refused("embed %gpt2_untied_relu", 1, {"model_type", "bert, roberta, "});
   expect_refused("generate %nowhere --prompt a", 1, {"there is no such folder"});
 }

@@ -267,7 +267,7 @@ TEST_F(BadFamilyDTypes, RejectsContradictoryConfigs) {
   set("model_type", "gpt2");
   expect_refusal({"config.json", "dtype", "anything but \"int8\"", "gpt2"});
   set("model_type", "qkv-gpt9");
-  expect_refusal({"config.json", "model_type", "gpt2, llama", "qkv-gpt9"});
+  expect_refusal({"config.json", "model_type", "llama, mistral", "qkv-gpt9"});
 }
 
 TEST_F(BadFamilyDTypes, RejectsMismatchedTensors) {

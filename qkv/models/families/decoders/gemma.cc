@@ -12,9 +12,12 @@ namespace {
 
 Described<LanguageModelConfig> base(nn::NormPlacement norm) {
   Described<LanguageModelConfig> model = llama_base();
-  model.config.embedding.scale = true;
   model.layer.norm = norm;
   return model;
+}
+
+void scale_embeddings(Described<LanguageModelConfig>& model) {
+  model.config.embedding.factor = std::sqrt(static_cast<float>(model.layer.d_model));
 }
 
 // "query_pre_attn_scalar" s: the factor of the scores is 1 / sqrt(s).
@@ -36,6 +39,7 @@ void gemma_table(const Fields& fields, Described<LanguageModelConfig>& model) {
                 .head_width = 256,
                 .tied = true,
                 .activation = "gelu_pytorch_tanh"});
+  scale_embeddings(model);
   attention_bias(fields, model.layer);
   fields.expect("use_bidirectional_attention", false);
   // The first folders have "gelu", by which transformers means the approximation, too; later ones both
@@ -54,6 +58,7 @@ void gemma2_table(const Fields& fields, Described<LanguageModelConfig>& model) {
                 .activation_field = "hidden_activation",
                 .activation = "gelu_pytorch_tanh"});
   attention_bias(fields, layer);
+  scale_embeddings(model);
   score_scale(fields, layer);
   fields.number_or_null("attn_logit_softcapping", layer.attention.softcap, 50);
   fields.number_or_null("final_logit_softcapping", config.logit_softcap, 30);
