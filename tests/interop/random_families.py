@@ -16,10 +16,10 @@ def gpt2(size, tied=True, **other):
 
 
 def llama(size, key_heads=None, family="Llama", **other):
-    """LLaMA, or a family with its names of the sizes."""
+    """LLaMA, or a family with its names of the sizes; key_heads=0: one without a field for them."""
     sizes = {"vocab_size": size["vocabulary"], "max_position_embeddings": size["positions"], "hidden_size": size["d_model"],
              "intermediate_size": size["d_ff"], "num_hidden_layers": size["layers"], "num_attention_heads": size["heads"],
-             "num_key_value_heads": key_heads or size["heads"], "bos_token_id": 1, "eos_token_id": 2}
+             "bos_token_id": 1, "eos_token_id": 2} | ({} if key_heads == 0 else {"num_key_value_heads": key_heads or size["heads"]})
     return getattr(hf, f"{family}ForCausalLM")(getattr(hf, f"{family}Config")(**sizes | other))
 
 
@@ -27,6 +27,37 @@ def shared(size, of_four):
     """The share of a head's features that is of_four of its quarters, as an even number of features."""
     width = size["d_model"] // size["heads"]
     return 2 * (of_four * width // 8) / width
+
+
+def gpt(size, family, width=None, **other):
+    """GPT-2's names of the sizes; width: of a head, if not d_model / heads."""
+    heads = other.pop("n_head", size["heads"])
+    config = getattr(hf, f"{family}Config")(vocab_size=size["vocabulary"], n_positions=size["positions"],
+                                            n_embd=heads * width if width else size["d_model"], n_layer=size["layers"], n_head=heads,
+                                            n_inner=size["d_ff"], bos_token_id=1, eos_token_id=2, **other)
+    return getattr(hf, f"{family}ForCausalLM")(config)
+
+
+def width(size):
+    return size["d_model"] // size["heads"]
+
+
+def bloom(size, **other):
+    return hf.BloomForCausalLM(hf.BloomConfig(vocab_size=size["vocabulary"], hidden_size=size["d_model"], n_layer=size["layers"],
+                                              n_head=size["heads"], bos_token_id=1, eos_token_id=2, **other))
+
+
+def mpt(size, heads=2, **other):
+    return hf.MptForCausalLM(hf.MptConfig(vocab_size=size["vocabulary"], max_seq_len=size["positions"], d_model=heads * width(size),
+                                          n_layers=size["layers"], n_heads=heads, bos_token_id=1, eos_token_id=2, **other))
+
+
+def falcon(size, **other):
+    sizes = {"vocab_size": size["vocabulary"], "max_position_embeddings": size["positions"], "hidden_size": size["d_model"],
+             "ffn_hidden_size": size["d_ff"], "num_hidden_layers": size["layers"], "num_attention_heads": size["heads"],
+             "bos_token_id": 1, "eos_token_id": 2}
+    # Its attention cannot be chosen later.
+    return hf.FalconForCausalLM._from_config(hf.FalconConfig(**sizes | other), attn_implementation="eager")
 
 
 def longrope(size):
@@ -135,7 +166,39 @@ CASES = {
     "granite": lambda size: llama(size, 1, "Granite", embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.5,
                                   logits_scaling=13.0, tie_word_embeddings=True),
     "granite_biased": lambda size: llama(size, None, "Granite", attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
-                                         attention_multiplier=0.4, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+                                         attention_multiplier=0.2, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "phi": lambda size: llama(size, 1, "Phi", partial_rotary_factor=shared(size, 2)),
+    "phi_tied_relu": lambda size: llama(size, None, "Phi", partial_rotary_factor=shared(size, 3), tie_word_embeddings=True,
+                                        hidden_act="relu", layer_norm_eps=1e-3),
+    "starcoder2": lambda size: llama(size, 1, "Starcoder2", sliding_window=4),
+    "starcoder2_untied": lambda size: llama(size, None, "Starcoder2", use_bias=False, tie_word_embeddings=False, hidden_act="relu",
+                                            norm_epsilon=1e-3, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "stablelm": lambda size: llama(size, 1, "StableLm", partial_rotary_factor=shared(size, 2), use_qkv_bias=True),
+    "stablelm_parallel": lambda size: llama(size, None, "StableLm", partial_rotary_factor=shared(size, 3), layer_norm_eps=1e-3,
+                                            use_parallel_residual=True, tie_word_embeddings=True),
+    "gpt_neox": lambda size: llama(size, 0, "GPTNeoX", rope_parameters={
+        "rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": shared(size, 2)}),
+    "gpt_neox_serial": lambda size: llama(size, 0, "GPTNeoX", use_parallel_residual=False, attention_bias=False, layer_norm_eps=1e-3,
+                                          tie_word_embeddings=True, hidden_act="gelu_new", rope_parameters={
+                                              "rope_type": "linear", "factor": 2.5, "rope_theta": 1e4, "partial_rotary_factor": 1.0}),
+    "gptj": lambda size: gpt(size, "GPTJ", rotary_dim=2 * (width(size) // 4)),
+    "gptj_tied": lambda size: gpt(size, "GPTJ", rotary_dim=width(size), tie_word_embeddings=True, activation_function="relu",
+                                  layer_norm_epsilon=1e-3),
+    "codegen": lambda size: gpt(size, "CodeGen", width(size), n_head=4, rotary_dim=2 * (width(size) // 4)),
+    "gpt_bigcode": lambda size: gpt(size, "GPTBigCode"),
+    "gpt_bigcode_heads": lambda size: gpt(size, "GPTBigCode", multi_query=False, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
+    "bloom": lambda size: bloom(size),
+    "bloom_untied": lambda size: bloom(size, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
+    "mpt": lambda size: mpt(size),
+    "mpt_scaled": lambda size: mpt(size, 4, attn_config={"softmax_scale": 0.3}, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
+    "falcon": lambda size: falcon(size, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "falcon_groups": lambda size: falcon(size, new_decoder_architecture=True, num_kv_heads=size["heads"], bias=True,
+                                         hidden_size=2 * size["d_model"], num_attention_heads=2 * size["heads"]),
+    "falcon_one_norm": lambda size: falcon(size, new_decoder_architecture=True, num_kv_heads=size["heads"], layer_norm_epsilon=1e-3,
+                                           num_ln_in_parallel_attn=1, hidden_size=2 * size["d_model"],
+                                           num_attention_heads=2 * size["heads"]),
+    "falcon_serial": lambda size: falcon(size, multi_query=False, parallel_attn=False, bias=True, tie_word_embeddings=False,
+                                         activation="relu"),
     "opt": lambda size: opt(size),
     "opt_untied_gelu": lambda size: opt(size, tie_word_embeddings=False, activation_function="gelu"),
     "bert_base": lambda size: bert(size, "Model"),

@@ -113,6 +113,24 @@ INSTANTIATE_TEST_SUITE_P(Opt, LanguageFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::language, "opt")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Phi, LanguageFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::language, "phi")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Bloom, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "bloom")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Codegen, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "codegen")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Falcon, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "falcon")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(GptBigcode, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "gpt_bigcode")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(GptNeox, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "gpt_neox")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Gptj, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "gptj")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Mpt, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "mpt")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Stablelm, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "stablelm")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Starcoder2, LanguageFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::language, "starcoder2")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Qwen2, LanguageFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::language, "qwen2")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Qwen3, LanguageFamilies,

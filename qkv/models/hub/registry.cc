@@ -15,32 +15,35 @@ std::span<const TranslationFamily> translation_families() {
   return kFamilies;
 }
 
+LanguageFamily bloom_family();
+LanguageFamily codegen_family();
+LanguageFamily falcon_family();
 LanguageFamily gemma_family();
 LanguageFamily gemma2_family();
 LanguageFamily gpt2_family();
+LanguageFamily gpt_bigcode_family();
+LanguageFamily gpt_neox_family();
+LanguageFamily gptj_family();
 LanguageFamily granite_family();
 LanguageFamily llama_family();
 LanguageFamily mistral_family();
+LanguageFamily mpt_family();
 LanguageFamily opt_family();
+LanguageFamily phi_family();
 LanguageFamily phi3_family();
 LanguageFamily qwen2_family();
 LanguageFamily qwen3_family();
 LanguageFamily smollm3_family();
+LanguageFamily stablelm_family();
+LanguageFamily starcoder2_family();
 
 std::span<const LanguageFamily> language_families() {
   static const std::array kFamilies{
-      gemma_family(),
-      gemma2_family(),
-      gpt2_family(),
-      granite_family(),
-      llama_family(),
-      mistral_family(),
-      opt_family(),
-      phi3_family(),
-      qwen2_family(),
-      qwen3_family(),
-      smollm3_family(),
-  };
+      bloom_family(),     codegen_family(),     falcon_family(),   gemma_family(),   gemma2_family(),
+      gpt2_family(),      gpt_bigcode_family(), gpt_neox_family(), gptj_family(),    granite_family(),
+      llama_family(),     mistral_family(),     mpt_family(),      opt_family(),     phi_family(),
+      phi3_family(),      qwen2_family(),       qwen3_family(),    smollm3_family(), stablelm_family(),
+      starcoder2_family()};
   return kFamilies;
 }
 

@@ -52,14 +52,17 @@ double share_of(const nn::LayerOptions& layer) {
   return rotated(layer.d_k, share) == features ? share : std::nextafter(share, 1);
 }
 
-void share_field(const Fields& fields, nn::LayerOptions& layer, const LlamaDefaults& defaults, double usual) {
+// The features stay 1, which is refused, where the share is none. `last`: no other object may have the field.
+void share_field(const Fields& fields, nn::LayerOptions& layer, const LlamaDefaults& defaults, double usual,
+                 bool last) {
   if (defaults.rotary_share == 0) return fields.expect("partial_rotary_factor", 1.0);
   double share = share_of(layer);
   fields(defaults.share_field, share, usual);
   const int64_t features = share > 0 && share <= 1 ? rotated(layer.d_k, share) : 0;
-  fields.require(defaults.share_field, features >= 2 && features % 2 == 0,
-                 concat("an even share of the ", layer.d_k, " features of a head"));
-  layer.attention.positions.rotary_features = features == layer.d_k ? 0 : features;
+  if (last)
+    fields.require(defaults.share_field, features >= 2 && features % 2 == 0,
+                   concat("an even share of the ", layer.d_k, " features of a head"));
+  layer.attention.positions.rotary_features = features == layer.d_k ? 0 : std::max<int64_t>(features, 1);
 }
 
 void rotary_fields(const Fields& fields, nn::LayerOptions& layer, const LlamaDefaults& defaults, int64_t all,
@@ -69,7 +72,7 @@ void rotary_fields(const Fields& fields, nn::LayerOptions& layer, const LlamaDef
   if (fields.reads()) scaling = {};
   fields({"rope_type", "type"}, scaling.kind, Words<Kind>(kRotaryTypes), Kind::none);
   fields("rope_theta", positions.rotary_base, positions.rotary_base);
-  share_field(fields, layer, defaults, share_of(layer));
+  share_field(fields, layer, defaults, share_of(layer), true);
   if (first > 0 && scaling.kind == Kind::yarn) scaling.kind = Kind::longrope;  // its first name
   if (scaling.kind == Kind::llama3 || scaling.kind == Kind::yarn || scaling.kind == Kind::longrope) {
     fields("original_max_position_embeddings", scaling.first_positions, all);
@@ -123,7 +126,8 @@ void position_fields(const Fields& fields, Described<LanguageModelConfig>& model
   int64_t first = scaling.kind == Kind::longrope ? scaling.first_positions : all;
   if (defaults.first_positions > 0)
     fields("original_max_position_embeddings", first, defaults.first_positions);
-  share_field(fields, layer, defaults, defaults.rotary_share);
+  share_field(fields, layer, defaults, defaults.rotary_share,
+              fields.absent("rope_scaling") && fields.absent("rope_parameters"));
   // "rope_parameters" was called "rope_scaling" before transformers 5, and "rope_theta" was beside it.
   fields(defaults.base_field, layer.attention.positions.rotary_base, defaults.rotary_base);
   const auto rotary = [&](const Fields& inner) {

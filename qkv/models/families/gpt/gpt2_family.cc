@@ -1,0 +1,35 @@
+#include "qkv/models/families/gpt/gpt2_family.h"
+
+namespace qkv::models {
+
+void gpt2_fields(const Fields& fields, Described<LanguageModelConfig>& model, const Gpt2Defaults& defaults) {
+  auto& [config, layer, layers] = model;
+  fields("vocab_size", config.vocabulary);
+  fields("n_positions", config.max_positions);
+  fields("n_embd", layer.d_model);
+  fields("n_layer", layers);
+  fields("n_head", layer.heads);
+  fields("n_inner", layer.d_ff, 4 * layer.d_model);
+  fields("activation_function", layer.activation, defaults.activation);
+  fields("layer_norm_epsilon", layer.epsilon, 1e-5);
+  fields("resid_pdrop", layer.dropout, defaults.dropout);
+  fields("embd_pdrop", config.embedding.dropout, defaults.dropout);
+  fields("attn_pdrop", layer.attention_dropout, defaults.dropout);
+  fields("tie_word_embeddings", config.tied, defaults.tied);
+  fields("bos_token_id", config.bos_ids);
+  fields("eos_token_id", config.eos_ids);
+  fields.expect("scale_attn_weights", true);
+  // n_ctx repeats n_positions; summaries belong to a head that is not implemented.
+  fields.irrelevant(
+      "n_special predict_special_tokens n_ctx summary_activation summary_first_dropout summary_type "
+      "summary_use_proj summary_proj_to_labels");
+  config.embedding.positions.max_positions = config.max_positions;
+}
+
+Described<LanguageModelConfig> gpt2_base() {
+  return {.config = {.embedding = {.positions = {.kind = nn::PositionKind::learned}},
+                     .decoder = {.final_norm = true}},
+          .layer = {.norm = nn::NormPlacement::pre}};
+}
+
+}  // namespace qkv::models
