@@ -17,6 +17,7 @@
   COMMAND(classify)                    \
   COMMAND(tag)                         \
   COMMAND(embed)                       \
+  COMMAND(rerank)                      \
   COMMAND(serve)                       \
   HEADING("Look inside")               \
   COMMAND(attention)                   \

@@ -65,6 +65,7 @@
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/open_model.h"
+#include "qkv/pipelines/rerank.h"
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/translate.h"
 

@@ -6,8 +6,11 @@
 
 namespace qkv::models {
 
-// hidden: [tokens, d_model] -> row `place` of each sequence, [sequences, d_model]. Throws UsageError for a
-// shorter sequence.
+// The place of each sequence's last token.
+inline constexpr int64_t kLastToken = -1;
+
+// hidden: [tokens, d_model] -> row `place` of each sequence, [sequences, d_model]; kLastToken: its last.
+// Throws UsageError for a shorter sequence.
 Variable rows_at(const Variable& hidden, int64_t d_model, const Offsets& offsets, int64_t place = 0);
 
 }  // namespace qkv::models

@@ -21,7 +21,7 @@ void TextEncoderConfig::validate() const {
   if (max_positions) require_at_least("max_positions", 1, *max_positions);
   validate_stack(encoder);
   validate_embedding(embedding, encoder);
-  if ((next_sentence || labelled == ClassificationTarget::texts) && !pooler) {
+  if ((next_sentence || (labelled == ClassificationTarget::texts && !causal)) && !pooler) {
     throw UsageError("pooler: expected one, because heads for whole texts need it, found none");
   }
   if (labelled != ClassificationTarget::nothing) require_at_least("labels", 1, std::ssize(labels));
@@ -32,16 +32,16 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
       table_(nn::Parameter::weight_matrix(Shape{config.vocabulary, config.embedding.d_model},
                                           {nn::Initializer::Kind::normal, 0.02f})),
       embedding_(config.embedding, table_.weight()),
-      encoder_(config.encoder) {
+      encoder_(config.encoder, config.causal ? nn::Direction::backwards : nn::Direction::both) {
   const int64_t d_model = config.embedding.d_model;
-  const auto head = [d_model](bool wanted, int64_t outputs) {
-    return wanted ? std::optional<nn::Linear>(std::in_place,
-                                              nn::LinearOptions{.inputs = d_model, .outputs = outputs})
-                  : std::nullopt;
+  const auto head = [d_model](bool wanted, int64_t outputs, bool bias = true) {
+    const nn::LinearOptions options{.inputs = d_model, .outputs = outputs, .bias = bias};
+    return wanted ? std::optional<nn::Linear>(std::in_place, options) : std::nullopt;
   };
   pooler_ = head(config.pooler, d_model);
   next_sentence_ = head(config.next_sentence, 2);
-  classifier_ = head(config.labelled != ClassificationTarget::nothing, std::ssize(config.labels));
+  classifier_ = head(config.labelled != ClassificationTarget::nothing, std::ssize(config.labels),
+                     /*bias=*/!config.causal);
   if (config.masked_language) {
     masked_language_.emplace(MaskedLanguage{
         .dense = nn::Linear({.inputs = d_model, .outputs = d_model}),
@@ -58,7 +58,8 @@ Variable TextEncoder::operator()(const Ragged& ids, nn::ForwardContext& context,
                             *config_.max_positions, " that the model can read"));
   }
   const NameScope scope("encoder");
-  return encoder_(embedding_(ids, context, {.positions = positions, .types = types}), ids.offsets, context);
+  return encoder_(embedding_(ids, context, {.positions = positions, .types = types}), ids.offsets, context,
+                  {.causal = config_.causal});
 }
 
 void TextEncoder::refuse(const char* head) const {
@@ -95,22 +96,26 @@ Variable TextEncoder::next_sentence(const Variable& hidden, const Offsets& offse
   return (*next_sentence_)(pooled(hidden, offsets));
 }
 
+Variable TextEncoder::classified_hidden(const Variable& hidden, const Offsets& offsets,
+                                        const Dropout& dropout, const nn::ForwardContext& context) const {
+  const int64_t d_model = config_.encoder.d_model();
+  const bool of_texts = config_.labelled == ClassificationTarget::texts;
+  if (of_texts && pooler_)
+    return (*pooler_)(rows_at(hidden, d_model, offsets), config_.pooler_activation, dropout, context);
+  const Variable rows = of_texts ? rows_at(hidden, d_model, offsets, kLastToken) : hidden;
+  return dropout.active() ? activate(rows, Activation::identity, dropout) : rows;
+}
+
 Variable TextEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets) const {
   if (!classifier_) refuse("labels");
-  return (*classifier_)(config_.labelled == ClassificationTarget::texts ? pooled(hidden, offsets) : hidden);
+  return (*classifier_)(classified_hidden(hidden, offsets, {}, {}));
 }
 
 Variable TextEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets,
                                         nn::ForwardContext& context) const {
   if (!classifier_) refuse("labels");
   const Dropout dropout = context.dropout(config_.embedding.dropout);
-  if (config_.labelled != ClassificationTarget::texts) {
-    return (*classifier_)(activate(hidden, Activation::identity, dropout), context);
-  }
-  if (!pooler_) refuse("a pooler");
-  return (*classifier_)((*pooler_)(rows_at(hidden, config_.encoder.d_model(), offsets),
-                                   config_.pooler_activation, dropout, context),
-                        context);
+  return (*classifier_)(classified_hidden(hidden, offsets, dropout, context), context);
 }
 
 void TextEncoder::visit(const nn::ParameterVisitor& visitor) const {

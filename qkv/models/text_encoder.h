@@ -1,6 +1,7 @@
 #pragma once
 // Encoder-only models and their heads (Devlin et al. 2019): masked-token prediction, classification of texts
-// and tokens, text embeddings.
+// and tokens, text embeddings. With causal attention the stack of a language model is one too (Muennighoff
+// 2022, "SGPT").
 
 #include <optional>
 #include <string>
@@ -22,15 +23,20 @@ struct TextEncoderConfig {
   std::optional<int64_t> max_positions = {};  // maximum length of a text; nothing: unlimited
   nn::EmbeddingConfig embedding = {};
   nn::StackOptions encoder = {};
+  bool causal = false;  // a token attends to itself and earlier ones only
   bool pooler = false;  // has a pooler of the first token
   Activation pooler_activation = Activation::tanh;
   // Predicts the token at each position; tied to the embedding table.
   bool masked_language = false;
   Activation masked_language_activation = Activation::gelu_exact;
   bool next_sentence = false;  // predicts whether the second part follows the first; needs the pooler
-  ClassificationTarget labelled = ClassificationTarget::nothing;  // labelling texts needs the pooler
+  // Labelling texts needs the pooler, or causal attention: the last token's hidden state is then classified.
+  ClassificationTarget labelled = ClassificationTarget::nothing;
   std::vector<std::string> labels = {};
   ProblemType problem = ProblemType::single_label;  // of text labels
+  // Of a causal model that labels texts: ids after which no other id follows are not part of the text. At
+  // most one.
+  std::vector<int32_t> pad_ids = {};
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
@@ -76,6 +82,9 @@ class TextEncoder {
   };
   // The input of the masked-language logits.
   Variable masked_language_hidden(const Variable& hidden, const nn::ForwardContext& context) const;
+  // The input of the classifier.
+  Variable classified_hidden(const Variable& hidden, const Offsets& offsets, const kernels::Dropout& dropout,
+                             const nn::ForwardContext& context) const;
   [[noreturn]] void refuse(const char* head) const;
 
   TextEncoderConfig config_;

@@ -45,8 +45,8 @@ std::optional<RelativePositions> relative_positions(const StackOptions& stack, D
   return RelativePositions(positions, heads, direction);
 }
 
-Encoder::Encoder(const StackOptions& options)
-    : relative_positions_(relative_positions(options, Direction::both)) {
+Encoder::Encoder(const StackOptions& options, Direction direction)
+    : relative_positions_(relative_positions(options, direction)) {
   for (int64_t i = 0; i < options.size(); ++i) layers_.emplace_back(options.layer_at(i));
   if (options.final_norm) layer_norm_.emplace(options.first().norm_options());
 }

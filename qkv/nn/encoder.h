@@ -75,7 +75,8 @@ std::optional<RelativePositions> relative_positions(const StackOptions& stack, D
 
 class Encoder {
  public:
-  explicit Encoder(const StackOptions& options);
+  // `direction`: of relative positions.
+  explicit Encoder(const StackOptions& options, Direction direction = Direction::both);
 
   Variable operator()(const Variable& x, const Offsets& offsets, ForwardContext& context,
                       const AttentionMask& mask = {}) const;

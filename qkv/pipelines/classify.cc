@@ -16,15 +16,37 @@ TextClassifier::TextClassifier(const std::filesystem::path& folder, const models
 
 EncoderRequest TextClassifier::prepare(std::string_view text, const ClassifyOptions& options) const {
   const size_t tab = options.pairs ? text.find('\t') : std::string_view::npos;
-  return tab == std::string_view::npos ? read(text) : read(text.substr(0, tab), text.substr(tab + 1));
+  return tab == std::string_view::npos ? without_padding(read(text))
+                                       : prepare(text.substr(0, tab), text.substr(tab + 1));
+}
+
+EncoderRequest TextClassifier::prepare(std::string_view first, std::string_view second,
+                                       const text::EncodeOptions& options) const {
+  return without_padding(read(first, second, options));
+}
+
+EncoderRequest TextClassifier::without_padding(EncoderRequest request) const {
+  text::Encoding& encoding = request.encoding;
+  for (const int32_t pad : model().config().pad_ids) {
+    while (encoding.size() > 1 && encoding.ids.back() == pad) {
+      encoding.ids.pop_back();
+      encoding.offsets.pop_back();
+      encoding.type_ids.pop_back();
+      encoding.special_mask.pop_back();
+      encoding.text_index.pop_back();
+    }
+  }
+  return request;
+}
+
+Tensor TextClassifier::probabilities_of(const Tensor& hidden, models::ProblemType problem) const {
+  require_hidden(hidden, std::nullopt, model().config().embedding.d_model);
+  return probabilities(model().classifier_logits(hidden, Offsets::uniform(1, hidden.rows())), problem);
 }
 
 Classified TextClassifier::finish(const EncoderRequest& /*request*/, const Tensor& hidden) const {
   const models::TextEncoderConfig& config = model().config();
-  require_hidden(hidden, std::nullopt, config.embedding.d_model);
-  const Tensor found =
-      probabilities(model().classifier_logits(hidden, Offsets::uniform(1, hidden.rows())), config.problem);
-  return {.labels = ranked(found.values(), config.labels), .error = {}};
+  return {.labels = ranked(probabilities_of(hidden, config.problem).values(), config.labels), .error = {}};
 }
 
 std::vector<Classified> TextClassifier::operator()(std::span<const std::string> texts,

@@ -11,7 +11,7 @@ TextEmbedOptions TextEmbedder::default_options() const {
 }
 
 EmbedRequest TextEmbedder::prepare(std::string_view text, const TextEmbedOptions& options) const {
-  require_pooler(options.vector, model().config().pooler);
+  require_vector(options.vector, model().config().pooler, model().config().encoder.d_model());
   text::EncodeOptions reading;
   if (options.max_length) reading.truncation = text::Truncation{.max_length = *options.max_length};
   return {{options.prompt.empty() ? read(text, reading) : read(options.prompt + std::string(text), reading)},
@@ -19,7 +19,7 @@ EmbedRequest TextEmbedder::prepare(std::string_view text, const TextEmbedOptions
 }
 
 EmbedRequest TextEmbedder::prepare(std::span<const int32_t> ids, const TextEmbedOptions& options) const {
-  require_pooler(options.vector, model().config().pooler);
+  require_vector(options.vector, model().config().pooler, model().config().encoder.d_model());
   return {{read(ids)}, options.vector};
 }
 

@@ -29,7 +29,7 @@ class TextEmbedder : public TextEncoderPipeline {
   // unsupported module or field.
   TextEmbedOptions default_options() const;
 
-  // Throws UsageError for Pooling::pooler if the model has no pooler.
+  // Throws UsageError for Pooling::pooler if the model has no pooler, and for dimensions beyond its width.
   EmbedRequest prepare(std::string_view text, const TextEmbedOptions& options = {}) const;
   // Token ids, special tokens included: no prompt is prepended, and nothing is cut off.
   EmbedRequest prepare(std::span<const int32_t> ids, const TextEmbedOptions& options = {}) const;

@@ -31,12 +31,12 @@ std::vector<Classified> ImageClassifier::operator()(std::span<const std::string>
 }
 
 ImageEmbedRequest ImageEmbedder::prepare(const std::string& path, const EmbedOptions& options) const {
-  require_pooler(options, model().config().pooler);
+  require_vector(options, model().config().pooler, model().config().encoder.d_model());
   return {ImageEncoderPipeline::prepare(path), options};
 }
 
 ImageEmbedRequest ImageEmbedder::prepare(const data::Image& image, const EmbedOptions& options) const {
-  require_pooler(options, model().config().pooler);
+  require_vector(options, model().config().pooler, model().config().encoder.d_model());
   return {ImageEncoderPipeline::prepare(image), options};
 }
 
@@ -46,7 +46,7 @@ Embedded ImageEmbedder::finish(const ImageEmbedRequest& request, const Tensor& h
 
 std::vector<Embedded> ImageEmbedder::operator()(std::span<const std::string> paths,
                                                 const EmbedOptions& options) const {
-  require_pooler(options, model().config().pooler);
+  require_vector(options, model().config().pooler, model().config().encoder.d_model());
   std::vector<Embedded> results(paths.size());
   run(
       paths,

@@ -151,6 +151,14 @@ std::string to_json(const Embedded& embedded) {
   return object_of(embedded, [&] { return Json{{"vector", embedded.values}}; });
 }
 
+std::string to_json(const Reranked& reranked, const std::optional<std::string>& text) {
+  return object_of(reranked, [&] {
+    Json object{{"score", reranked.score}};
+    if (text) object["text"] = *text;
+    return object;
+  });
+}
+
 std::string to_json(const metrics::BleuResult& bleu, const metrics::BleuOptions& options) {
   return dump({{"score", bleu.score},
                {"signature", signature(bleu, options)},

@@ -3,12 +3,14 @@
 // byte tokens) becomes U+FFFD. A failed result is {"error": "..."}.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "qkv/metrics/bleu.h"
 #include "qkv/metrics/chrf.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/rerank.h"
 #include "qkv/pipelines/results.h"
 #include "qkv/pipelines/score.h"
 #include "qkv/pipelines/tag.h"
@@ -48,6 +50,9 @@ std::string to_json(const FilledText& filled);
 
 // {"vector": [...]}.
 std::string to_json(const Embedded& embedded);
+
+// {"score"}, or {"score", "text"}.
+std::string to_json(const Reranked& reranked, const std::optional<std::string>& text = {});
 
 // {"score", "signature", "precisions": [...], "brevity_penalty", "hypothesis_length", "reference_length"},
 // unrounded.

@@ -28,7 +28,7 @@ std::string names_of(std::span<const Family> families) {
 KindText text_of(FolderKind kind) {
   switch (kind) {
     case FolderKind::language:
-      return {"a language model", names_of(models::language_families()), "qkv generate or qkv score"};
+      return {"a language model", names_of(models::language_families()), "qkv generate, score or embed"};
     case FolderKind::encoder:
       return {"a text encoder", names_of(models::encoder_families()),
               "qkv fill-mask, classify, tag or embed"};
@@ -131,7 +131,7 @@ std::shared_ptr<const LoadedTextEncoder> open_text_encoder(const path& folder,
                                                            const models::LoadOptions& options) {
   FolderKind kind = models::folder_kind(folder);
   const bool encoder_stands_alone =
-      kind == FolderKind::translation &&
+      kind != FolderKind::encoder &&
       models::find_family(models::encoder_families(), models::family_of(folder)) != nullptr;
   if (encoder_stands_alone) kind = FolderKind::encoder;
   require_kind(folder, FolderKind::encoder, kind);

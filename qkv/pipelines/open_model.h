@@ -59,7 +59,8 @@ std::shared_ptr<const models::TranslationModel> open_translation_model(
     const std::filesystem::path& folder, const models::LoadOptions& options = {});
 std::shared_ptr<const LoadedLanguageModel> open_language_model(const std::filesystem::path& folder,
                                                                const models::LoadOptions& options = {});
-// Also opens the encoder of an encoder-decoder, for families whose encoders can be used alone (T5).
+// Also opens the encoder of an encoder-decoder, for families whose encoders can be used alone (T5), and the
+// stack of a language model.
 std::shared_ptr<const LoadedTextEncoder> open_text_encoder(const std::filesystem::path& folder,
                                                            const models::LoadOptions& options = {});
 std::shared_ptr<const LoadedImageEncoder> open_image_encoder(const std::filesystem::path& folder,

@@ -50,21 +50,29 @@ std::vector<LabelProbability> ranked(std::span<const float> probabilities,
   return result;
 }
 
-std::vector<float> mean_of_rows(const Tensor& device_hidden) {
-  const Tensor hidden = to_host(device_hidden);
+namespace {
+
+// The sum of the rows, each multiplied by weight(row), divided by `divisor`.
+template <class Weight>
+std::vector<float> sum_of_rows(const Tensor& hidden, const Weight& weight, double divisor) {
   std::vector<double> sums(static_cast<size_t>(hidden.cols()));
   for (int64_t r = 0; r < hidden.rows(); ++r) {
     const auto row = row_of(hidden, r);
-    for (size_t c = 0; c < sums.size(); ++c) sums[c] += double{row[c]};
+    for (size_t c = 0; c < sums.size(); ++c) sums[c] += weight(r) * double{row[c]};
   }
-  std::vector<float> mean;
-  for (const double sum : sums) mean.push_back(static_cast<float>(sum / static_cast<double>(hidden.rows())));
-  return mean;
+  std::vector<float> result;
+  for (const double sum : sums) result.push_back(static_cast<float>(sum / divisor));
+  return result;
 }
 
-std::vector<float> max_of_rows(const Tensor& device_hidden) {
-  const Tensor hidden = to_host(device_hidden);
-  std::vector<float> maxima = first_row(hidden);
+std::vector<float> one_row(const Tensor& hidden, int64_t row) {
+  const Tensor host = to_host(hidden.slice_rows(row, 1));
+  const auto values = row_of(host, 0);
+  return {values.begin(), values.end()};
+}
+
+std::vector<float> max_of_rows(const Tensor& hidden) {
+  std::vector<float> maxima = one_row(hidden, 0);
   for (int64_t r = 1; r < hidden.rows(); ++r) {
     const auto row = row_of(hidden, r);
     for (size_t c = 0; c < maxima.size(); ++c) maxima[c] = std::max(maxima[c], row[c]);
@@ -72,10 +80,28 @@ std::vector<float> max_of_rows(const Tensor& device_hidden) {
   return maxima;
 }
 
-std::vector<float> first_row(const Tensor& hidden) {
-  const Tensor host = to_host(hidden.slice_rows(0, 1));
-  const auto first = row_of(host, 0);
-  return {first.begin(), first.end()};
+}  // namespace
+
+std::vector<float> pooled_rows(const Tensor& hidden, Pooling pooling) {
+  const auto rows = static_cast<double>(hidden.rows());
+  const auto equal = [](int64_t) { return 1.0; };
+  switch (pooling) {
+    case Pooling::mean:
+      return sum_of_rows(to_host(hidden), equal, rows);
+    case Pooling::mean_sqrt_len:
+      return sum_of_rows(to_host(hidden), equal, std::sqrt(rows));
+    case Pooling::weighted_mean:
+      return sum_of_rows(
+          to_host(hidden), [](int64_t row) { return static_cast<double>(row + 1); }, rows * (rows + 1) / 2);
+    case Pooling::max:
+      return max_of_rows(to_host(hidden));
+    case Pooling::last_token:
+      return one_row(hidden, hidden.rows() - 1);
+    case Pooling::cls:
+    case Pooling::pooler:
+      break;
+  }
+  return one_row(hidden, 0);
 }
 
 void scale_to_one(std::vector<float>& vector) {
@@ -108,10 +134,11 @@ void require_head(bool has, const std::filesystem::path& folder, const char* hea
         concat((folder / "config.json").string(), ": expected a model with ", head, " head, found none"));
 }
 
-void require_pooler(const EmbedOptions& options, bool model_has_pooler) {
-  if (options.pooling == Pooling::pooler && !model_has_pooler) {
+void require_vector(const EmbedOptions& options, bool model_has_pooler, int64_t width) {
+  if (options.pooling == Pooling::pooler && !model_has_pooler)
     throw UsageError("embed: expected a model with a pooler, found none");
-  }
+  if (const int64_t found = options.dimensions.value_or(width); found < 1 || found > width)
+    throw UsageError(concat("dimensions: expected 1 to ", width, ", the model's, found ", found));
 }
 
 }  // namespace qkv::pipelines

@@ -26,9 +26,8 @@ std::vector<LabelProbability> ranked(std::span<const float> probabilities,
                                      const std::vector<std::string>& labels);
 
 // Pools hidden states [tokens, features] into one vector [features].
-std::vector<float> mean_of_rows(const Tensor& hidden);
-std::vector<float> max_of_rows(const Tensor& hidden);
-std::vector<float> first_row(const Tensor& hidden);
+// Other poolings than the model's pooler.
+std::vector<float> pooled_rows(const Tensor& hidden, Pooling pooling);
 
 // Scales to L2 norm 1; a zero vector is unchanged.
 void scale_to_one(std::vector<float>& vector);
@@ -43,8 +42,9 @@ void require_finite(const Tensor& hidden);
 // Throws DataError naming the folder's config.json unless the model has the head: "a text classification".
 void require_head(bool has, const std::filesystem::path& folder, const char* head);
 
-// Throws UsageError if the options select a pooler and the model has none.
-void require_pooler(const EmbedOptions& options, bool model_has_pooler);
+// Throws UsageError if the options select a pooler and the model has none, or dimensions beyond the vector's
+// width.
+void require_vector(const EmbedOptions& options, bool model_has_pooler, int64_t width);
 
 // The embedding of a text or an image from its hidden states [tokens, d_model]. Throws NumericError for
 // hidden states that are not finite.
@@ -52,21 +52,11 @@ template <class Model>
 std::vector<float> embedded(const Tensor& hidden, const EmbedOptions& options, const Model& model) {
   require_hidden(hidden, std::nullopt, model.config().encoder.d_model());
   require_finite(hidden);
-  std::vector<float> vector;
-  switch (options.pooling) {
-    case Pooling::mean:
-      vector = mean_of_rows(hidden);
-      break;
-    case Pooling::cls:
-      vector = first_row(hidden);
-      break;
-    case Pooling::max:
-      vector = max_of_rows(hidden);
-      break;
-    case Pooling::pooler:
-      vector = first_row(model.pooled(hidden, Offsets::uniform(1, hidden.rows())).value());
-      break;
-  }
+  std::vector<float> vector =
+      options.pooling == Pooling::pooler
+          ? pooled_rows(model.pooled(hidden, Offsets::uniform(1, hidden.rows())).value(), Pooling::cls)
+          : pooled_rows(hidden, options.pooling);
+  if (options.dimensions) vector.resize(static_cast<size_t>(*options.dimensions));
   if (options.normalize) scale_to_one(vector);
   return vector;
 }

@@ -25,30 +25,30 @@ std::optional<ConfigReader> open_if_there(const path& file) {
 struct Mode {
   const char* name;
   const char* flag;
-  std::optional<Pooling> pooling;  // nothing: unsupported
+  Pooling pooling;
 };
 
 constexpr std::array<Mode, 6> kModes{
     {{"mean", "pooling_mode_mean_tokens", Pooling::mean},
      {"cls", "pooling_mode_cls_token", Pooling::cls},
      {"max", "pooling_mode_max_tokens", Pooling::max},
-     {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", std::nullopt},
-     {"weightedmean", "pooling_mode_weightedmean_tokens", std::nullopt},
-     {"lasttoken", "pooling_mode_lasttoken", std::nullopt}}};
+     {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", Pooling::mean_sqrt_len},
+     {"weightedmean", "pooling_mode_weightedmean_tokens", Pooling::weighted_mean},
+     {"lasttoken", "pooling_mode_lasttoken", Pooling::last_token}}};
 
 Pooling named_pooling(const ConfigReader& reader) {
   const std::string name = reader.string("pooling_mode");
   for (const Mode& mode : kModes) {
-    if (mode.pooling && name == mode.name) return *mode.pooling;
+    if (name == mode.name) return mode.pooling;
   }
-  reader.reject("pooling_mode", "mean, cls or max");
+  reader.reject("pooling_mode", "mean, cls, max, mean_sqrt_len_tokens, weightedmean or lasttoken");
 }
 
 // Several flags would concatenate several vectors, which is not supported.
 Pooling flagged_pooling(const ConfigReader& reader) {
   std::optional<Pooling> found;
   for (const Mode& mode : kModes) {
-    if (!mode.pooling || found) {
+    if (found) {
       reader.require_boolean(mode.flag, false);
     } else if (reader.boolean(mode.flag, false)) {
       found = mode.pooling;
@@ -103,8 +103,11 @@ void require_case(const ConfigReader& reader, const text::Tokenizer& tokenizer) 
   }
 }
 
-// The Transformer module's maximum number of tokens.
-int64_t max_length_of(const path& folder, int64_t most, const text::Tokenizer& tokenizer) {
+}  // namespace
+
+int64_t max_text_length(const path& folder, const models::TextEncoder& model,
+                        const text::Tokenizer& tokenizer) {
+  const int64_t most = model.config().max_positions.value_or(INT64_MAX);
   const int64_t least = std::max<int64_t>(1, std::ssize(tokenizer.encode("").ids));  // with [CLS] and [SEP]
   const std::string expected = concat("at least ", least, " tokens");
   // Early versions of the package named the file after the family.
@@ -126,6 +129,8 @@ int64_t max_length_of(const path& folder, int64_t most, const text::Tokenizer& t
   return limit < static_cast<double>(most) ? static_cast<int64_t>(limit) : most;
 }
 
+namespace {
+
 std::string prompt_of(const path& folder) {
   const auto reader = open_if_there(folder / "config_sentence_transformers.json");
   if (!reader || !reader->has("default_prompt_name")) return {};
@@ -140,7 +145,7 @@ TextEmbedOptions sentence_transformer_options(const path& folder, const models::
   if (!std::filesystem::exists(modules)) return {};
   const models::TextEncoderConfig& config = model.config();
   return {.vector = vector_of(folder, modules, config.embedding.d_model),
-          .max_length = max_length_of(folder, config.max_positions.value_or(INT64_MAX), tokenizer),
+          .max_length = max_text_length(folder, model, tokenizer),
           .prompt = prompt_of(folder)};
 }
 
@@ -156,9 +161,8 @@ std::string named_prompt(const path& folder, const std::string& name) {
 
 void write_sentence_transformer(const path& folder, const TextEmbedOptions& options, int64_t d_model) {
   if (options.vector.pooling == Pooling::pooler || !options.prompt.empty()) {
-    throw UsageError(
-        concat("sentence-transformers: expected a pooling by mean, cls or max and no prompt, found ",
-               options.prompt.empty() ? "the pooler" : "a prompt"));
+    throw UsageError(concat("sentence-transformers: expected a pooling of tokens and no prompt, found ",
+                            options.prompt.empty() ? "the pooler" : "a prompt"));
   }
   // The older names of modules and pooling modes, which newer versions read too.
   std::string modules;

@@ -14,6 +14,11 @@ TextEmbedOptions sentence_transformer_options(const std::filesystem::path& folde
                                               const models::TextEncoder& model,
                                               const text::Tokenizer& tokenizer);
 
+// The maximum number of tokens of a text: of sentence_bert_config.json, else of tokenizer_config.json, and at
+// most the model's.
+int64_t max_text_length(const std::filesystem::path& folder, const models::TextEncoder& model,
+                        const text::Tokenizer& tokenizer);
+
 // The prompt of that name in config_sentence_transformers.json. Throws DataError naming the file if it has
 // none of that name, UsageError if there is no such file.
 std::string named_prompt(const std::filesystem::path& folder, const std::string& name);

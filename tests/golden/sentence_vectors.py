@@ -1,5 +1,5 @@
-"""Writes tests/pipelines/golden/sentence_vectors.json: sentence-transformers files for the model in tests/models/golden/bert_base,
-and the vectors of PyPI's sentence-transformers for some texts.
+"""Writes tests/pipelines/golden/sentence_vectors.json: sentence-transformers files for models in tests/models/golden (bert_base,
+and decoders), and the vectors of PyPI's sentence-transformers for some texts.
 
     python tests/golden/sentence_vectors.py   # needs sentence-transformers (6.2 made the committed file) and torch
 """
@@ -11,8 +11,9 @@ from pathlib import Path
 
 import torch
 from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-MODEL = Path("tests/models/golden/bert_base")
+MODELS = Path("tests/models/golden")
 RESULT = Path("tests/pipelines/golden/sentence_vectors.json")
 TEXTS = ["the man sleeps in the house.", "A RED dog", "", "a dog runs, a dog sleeps, a man runs, a man sleeps."]
 torch.set_num_threads(1)
@@ -30,12 +31,26 @@ def modules(types, normalize):
 
 
 def flags(**chosen):
-    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
+    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
     return {"word_embedding_dimension": 8} | {f"pooling_mode_{name}": chosen.get(name, False) for name in names}
 
 
 def limited(limit):
-    return json.loads((MODEL / "tokenizer_config.json").read_text()) | {"model_max_length": limit}
+    return json.loads((MODELS / "bert_base/tokenizer_config.json").read_text()) | {"model_max_length": limit}
+
+
+def words():
+    """The files of a tokenizer that appends an end token, like Qwen3-Embedding's."""
+    vocabulary = ["<unk>", "<s>", "</s>", *"the a man dog house sleep runs red blue in of and sleeps good bad sings . , A RED".split()]
+    tokenizer = Tokenizer(models.WordLevel({token: i for i, token in enumerate(vocabulary)}, unk_token="<unk>"))
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B:1 </s>:1", special_tokens=[("</s>", 2)])])
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "</s>", "pad_token": "</s>", "unk_token": "<unk>",
+              "padding_side": "left", "model_max_length": 131072}
+    return {"tokenizer.json": json.loads(tokenizer.to_str()), "tokenizer_config.json": config}
 
 
 # Like the folders of all-MiniLM-L6-v2 (here shorter), bge-small-en, and those written by version 6.
@@ -60,22 +75,42 @@ CASES = {
         "1_Pooling/config.json": {"embedding_dimension": 8, "pooling_mode": "mean", "include_prompt": True},
         "2_Normalize/config.json": {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"},
         "config_sentence_transformers.json": {"prompts": {"query": "a blue "}, "default_prompt_name": "query"}},
+    "weighted_mean": {
+        "modules.json": modules(OLD, False), "1_Pooling/config.json": flags(weightedmean_tokens=True)},
+    "mean_sqrt_len": {
+        "modules.json": modules(OLD, False), "1_Pooling/config.json": flags(mean_sqrt_len_tokens=True)},
+}
+
+# Like Qwen3-Embedding.
+DECODER = words() | {
+    "modules.json": modules(OLD, True), "1_Pooling/config.json": flags(lasttoken=True) | {"include_prompt": True},
+    "config_sentence_transformers.json": {"prompts": {"query": "the blue dog: ", "document": ""}, "default_prompt_name": None,
+                                          "similarity_fn_name": "cosine"}}
+
+# The model, its files, and the options of encode().
+OTHERS = {
+    "decoder_last_token": ("qwen3", DECODER, {}),
+    "decoder_named_prompt": ("qwen3_windows", DECODER, {"prompt_name": "query"}),
+    "decoder_cut": ("llama_grouped", DECODER | {"sentence_bert_config.json": {"max_seq_length": 4, "do_lower_case": False}}, {}),
+    "decoder_dimensions": ("mistral", DECODER, {"truncate_dim": 3, "normalize_embeddings": True}),
+    "decoder_learned_positions": ("gpt2", DECODER, {}),
 }
 
 
-def vectors(files):
+def vectors(model, files, options):
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder) / "model"
-        shutil.copytree(MODEL, folder)
+        shutil.copytree(MODELS / model, folder)
         for name, content in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(json.dumps(content))
         model = SentenceTransformer(str(folder), device="cpu")
-        return [model.encode(text).tolist() for text in TEXTS]
+        return [model.encode(text, **options).tolist() for text in TEXTS]
 
 
 def main():
-    cases = [{"name": name, "files": files, "vectors": vectors(files)} for name, files in CASES.items()]
+    cases = [{"name": name, "model": model, "files": files, "options": options, "vectors": vectors(model, files, options)}
+             for name, (model, files, options) in ({name: ("bert_base", files, {}) for name, files in CASES.items()} | OTHERS).items()]
     RESULT.write_text(json.dumps({"texts": TEXTS, "cases": cases}, indent=1) + "\n")
 
 

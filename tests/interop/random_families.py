@@ -8,19 +8,19 @@ import torch
 import transformers as hf
 
 
-def gpt2(size, tied=True, **other):
+def gpt2(size, tied=True, head="LMHeadModel", **other):
     config = hf.GPT2Config(vocab_size=size["vocabulary"], n_positions=size["positions"], n_embd=size["d_model"],
                            n_layer=size["layers"], n_head=size["heads"], n_inner=size["d_ff"], bos_token_id=1,
                            eos_token_id=2, tie_word_embeddings=tied, **other)
-    return hf.GPT2LMHeadModel(config)
+    return getattr(hf, f"GPT2{head}")(config)
 
 
-def llama(size, key_heads=None, family="Llama", **other):
+def llama(size, key_heads=None, family="Llama", head="ForCausalLM", **other):
     """LLaMA, or a family with its names of the sizes; key_heads=0: one without a field for them."""
     sizes = {"vocab_size": size["vocabulary"], "max_position_embeddings": size["positions"], "hidden_size": size["d_model"],
              "intermediate_size": size["d_ff"], "num_hidden_layers": size["layers"], "num_attention_heads": size["heads"],
              "bos_token_id": 1, "eos_token_id": 2} | ({} if key_heads == 0 else {"num_key_value_heads": key_heads or size["heads"]})
-    return getattr(hf, f"{family}ForCausalLM")(getattr(hf, f"{family}Config")(**sizes | other))
+    return getattr(hf, f"{family}{head}")(getattr(hf, f"{family}Config")(**sizes | other))
 
 
 def shared(size, of_four):
@@ -121,6 +121,8 @@ def t5(size, scaled=True, **other):
 
 THREE = {"id2label": {0: "bad", 1: "so-so", 2: "good"}, "label2id": {"bad": 0, "so-so": 1, "good": 2}}
 
+ONE = {"id2label": {0: "relevance"}, "label2id": {"relevance": 0}}
+
 # Every family, with each of its heads and each setting that changes the computation.
 CASES = {
     "gpt2": lambda size: gpt2(size),
@@ -210,9 +212,14 @@ CASES = {
     "roberta_tokens": lambda size: roberta(size, "ForTokenClassification", type_vocab_size=1),
     "xlm-roberta_masked": lambda size: roberta(size, family="XLMRoberta", hidden_act="gelu_new"),
     "xlm-roberta_base": lambda size: roberta(size, "Model", "XLMRoberta", type_vocab_size=1, layer_norm_eps=1e-3),
-    "xlm-roberta_texts": lambda size: roberta(size, "ForSequenceClassification", "XLMRoberta", **THREE),
+    "xlm-roberta_texts": lambda size: roberta(size, "ForSequenceClassification", "XLMRoberta", **ONE),
     "camembert_tokens": lambda size: roberta(size, "ForTokenClassification", "Camembert", **THREE),
     "distilbert_masked": lambda size: distilbert(size),
+    # Decoders as encoders.
+    "gpt2_texts": lambda size: gpt2(size, head="ForSequenceClassification", pad_token_id=0, **THREE),
+    "llama_texts": lambda size: llama(size, 1, head="ForSequenceClassification", pad_token_id=0, **ONE),
+    "mistral_texts": lambda size: llama(size, 1, "Mistral", "ForSequenceClassification", sliding_window=4, pad_token_id=0, **THREE),
+    "qwen3_texts": lambda size: llama(size, 1, "Qwen3", "ForSequenceClassification", head_dim=6, pad_token_id=0, **THREE),
     "vit_images": lambda size: vit(size, **THREE),
     "vit_base": lambda size: vit(size, "Model", hidden_act="gelu_new", num_channels=2),
     "deit_images": lambda size: vit(size, family="DeiT", **THREE),

@@ -207,6 +207,15 @@ INSTANTIATE_TEST_SUITE_P(Camembert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "camembert")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Distilbert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "distilbert")), kCaseName);
+// Decoders with a classifier.
+INSTANTIATE_TEST_SUITE_P(Gpt2, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "gpt2")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Llama, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "llama")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Mistral, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "mistral")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Qwen3, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "qwen3")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(T5, EncoderFamilies, ::testing::ValuesIn(family_cases(FolderKind::encoder, "t5")),
                          kCaseName);
 

@@ -56,8 +56,9 @@ class Copy {
 };
 
 TEST(Pretrained, RejectsUnknownFamiliesAndFieldsByName) {
-  const Copy gpt2("gpt2");
-  expect_parts(gpt2.encoder_error(), {"config.json", "model_type", "bert, roberta, ", "\"gpt2\""});
+  const Copy gpt2("gpt2"), images("vit_images");
+  expect_parts(images.encoder_error(),
+               {"config.json", "model_type", "bert, roberta, ", "\"vit\""});
   gpt2.add_field("\"wings\": 2");
   expect_parts(gpt2.language_error(), {"config.json: wings: unknown field"});
 

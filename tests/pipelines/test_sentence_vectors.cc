@@ -1,4 +1,4 @@
-// sentence-transformers folders: its files beside a small BERT give its vectors
+// sentence-transformers folders: its files beside a small BERT or decoder give its vectors
 // (tests/golden/sentence_vectors.py), and unsupported settings are rejected by name.
 
 #include <gtest/gtest.h>
@@ -8,7 +8,9 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/sentence_transformer.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::pipelines {
@@ -18,7 +20,8 @@ using nlohmann::json;
 using qkv::testing::message_of;
 using qkv::testing::Scratch;
 
-const std::filesystem::path kModel = QKV_TEST_DATA "/models/golden/bert_base";
+const std::filesystem::path kGoldenModels = QKV_TEST_DATA "/models/golden";
+const std::filesystem::path kModel = kGoldenModels / "bert_base";
 
 const json& golden() {
   static const json kGolden =
@@ -36,8 +39,8 @@ const json& case_named(const std::string& name) {
 // The model with additional files.
 class Folder {
  public:
-  explicit Folder(const json& files) {
-    std::filesystem::copy(kModel, scratch_.path());
+  explicit Folder(const json& files, const std::filesystem::path& model = kModel) {
+    std::filesystem::copy(model, scratch_.path());
     for (const auto& [name, content] : files.items()) {
       std::filesystem::create_directories((scratch_ / name).parent_path());
       scratch_.write(name, content.dump());
@@ -53,10 +56,14 @@ class SentenceVectors : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(SentenceVectors, MatchSentenceTransformers) {
   const json& one = case_named(GetParam());
-  const Folder folder(one["files"]);
+  const Folder folder(one["files"], kGoldenModels / one["model"].get<std::string>());
   const TextEmbedder embedder(folder.path());
+  TextEmbedOptions options = embedder.default_options();
+  const json& given = one["options"];
+  if (given.contains("prompt_name")) options.prompt = named_prompt(folder.path(), given["prompt_name"]);
+  if (given.contains("truncate_dim")) options.vector.dimensions = given["truncate_dim"];
   const auto texts = golden()["texts"].get<std::vector<std::string>>();
-  const std::vector<Embedded> found = embedder(texts, embedder.default_options());
+  const std::vector<Embedded> found = embedder(texts, options);
   for (size_t i = 0; i < texts.size(); ++i) {
     const auto expected = one["vectors"][i].get<std::vector<float>>();
     ASSERT_EQ(found[i].values.size(), expected.size()) << texts[i] << ": " << found[i].error;
@@ -67,7 +74,10 @@ TEST_P(SentenceVectors, MatchSentenceTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, SentenceVectors,
                          ::testing::Values("mean_normalized", "first_token_normalized",
-                                           "max_as_version_6_writes_it", "prompted_to_the_positions"),
+                                           "max_as_version_6_writes_it", "prompted_to_the_positions",
+                                           "weighted_mean", "mean_sqrt_len", "decoder_last_token",
+                                           "decoder_named_prompt", "decoder_cut", "decoder_dimensions",
+                                           "decoder_learned_positions"),
                          [](const auto& tested) { return tested.param; });
 
 TEST(SentenceVectorFiles, DefaultIsTheMeanOfAllTokens) {
@@ -77,6 +87,45 @@ TEST(SentenceVectorFiles, DefaultIsTheMeanOfAllTokens) {
   EXPECT_FALSE(options.vector.normalize);
   EXPECT_FALSE(options.max_length.has_value());
   EXPECT_EQ(options.prompt, "");
+}
+
+TEST(SentenceVectorFiles, ADecoderBesideModulesIsAnEncoderAndOthersCanBeOne) {
+  const json& one = case_named("decoder_last_token");
+  const std::filesystem::path model = kGoldenModels / one["model"].get<std::string>();
+  EXPECT_EQ(models::folder_kind(model), models::FolderKind::language);
+  EXPECT_EQ(models::folder_kind(Folder(one["files"], model).path()), models::FolderKind::encoder);
+  json files = one["files"];
+  files.erase("modules.json");
+  const Folder folder(files, model);
+  const TextEmbedder embedder(folder.path());
+  const std::vector<Embedded> last =
+      embedder(std::vector<std::string>{"the dog"}, {.vector = {.pooling = Pooling::last_token}});
+  nn::ForwardContext context;
+  const std::vector<int32_t> ids = embedder.tokenizer().encode("the dog").ids;
+  const Ragged text{Tensor::from(ids, {std::ssize(ids)}), Offsets::uniform(1, std::ssize(ids))};
+  const Tensor hidden = (*models::load_language_model(folder.path()))(text, context).value();
+  ASSERT_EQ(hidden.rows(), 3);  // with the end token
+  EXPECT_TRUE(std::ranges::equal(last.at(0).values, hidden.slice_rows(2, 1).values()));
+}
+
+TEST(SentenceVectorFiles, AVectorDoesNotDependOnOtherTexts) {
+  const json& one = case_named("decoder_last_token");
+  const Folder folder(one["files"], kGoldenModels / "qwen3");
+  const TextEmbedder embedder(folder.path());
+  const auto texts = golden()["texts"].get<std::vector<std::string>>();
+  const std::vector<Embedded> together = embedder(texts, embedder.default_options());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(embedder(std::vector{texts[i]}, embedder.default_options()).at(0).values, together[i].values);
+  }
+}
+
+TEST(SentenceVectorFiles, DimensionsAreAtMostTheWidth) {
+  const TextEmbedder embedder(kModel);
+  for (const int64_t dimensions : {0, 9}) {
+    testing::expect_parts(
+        message_of<UsageError>([&] { embedder.prepare("a", {.vector = {.dimensions = dimensions}}); }),
+        {"dimensions", "1 to 8", std::to_string(dimensions)});
+  }
 }
 
 // Found by mutation: the file system reports another error for a name that is too long.
@@ -129,9 +178,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"weighted",
                 R"({"1_Pooling/config.json": {"pooling_mode_weightedmean_tokens": true}})",
                 {"1_Pooling/config.json", "pooling_mode_weightedmean_tokens", "expected false"}},
-        Refused{"last",
-                R"({"1_Pooling/config.json": {"pooling_mode": "lasttoken"}})",
-                {"1_Pooling/config.json", "pooling_mode", "mean, cls or max", "lasttoken"}},
+        Refused{"median",
+                R"({"1_Pooling/config.json": {"pooling_mode": "median"}})",
+                {"1_Pooling/config.json", "pooling_mode", "weightedmean or lasttoken", "median"}},
         Refused{"size",
                 R"({"1_Pooling/config.json": {"word_embedding_dimension": 9}})",
                 {"1_Pooling/config.json", "word_embedding_dimension", "expected 8, found 9"}},

@@ -39,7 +39,8 @@ TEST(Embeddings, EqualThePipelines) {
   uint32_t value = 0;
   std::memcpy(&value, expected[0].values.data(), sizeof value);
   EXPECT_EQ(bits, (value & 0xff) << 16 | (value >> 8 & 0xff) << 8 | (value >> 16 & 0xff));
-  expect_error(post(service, "/v1/embeddings", {{"input", "a"}, {"dimensions", 7}}), 400, {"dimensions"});
+  expect_error(post(service, "/v1/embeddings", {{"input", "a"}, {"dimensions", 9}}), 400,
+               {"dimensions", "1 to 8"});
   expect_error(post(service, "/v1/embeddings", {{"input", "a"}, {"encoding_format", "hex"}}), 400,
                {"encoding_format"});
   expect_error(post(service, "/v1/embeddings", {{"input", json::array()}}), 400, {"input"});
@@ -125,7 +126,7 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   for (int i = 0; i < 500'000; ++i) long_text += "a ";
   expect_error(post(service, "/tokenize", {{"inputs", json::array({long_text, long_text, long_text})}}), 400,
                {"1048576 tokens"});
-  expect_error(post(service, "/rerank", {{"query", "a"}, {"texts", {"b"}}}), 400, {"one label"});
+  expect_error(post(service, "/rerank", {{"query", "a"}, {"texts", {"b"}}}), 400, {"a model for rerank"});
   const json info = json_of(ask(service, {.method = "GET", .path = "/info"}));
   EXPECT_EQ(info["model_id"], "bert_texts");
   EXPECT_EQ(info["model_dtype"], "float32");
@@ -136,6 +137,57 @@ TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   const HttpResponse error = post(service, "/embed", {{"input", "a"}});
   expect_error(error, 400, {"inputs"});
   EXPECT_EQ(json::parse(error.body)["error_type"], "Validation");
+}
+
+// The first numbers, then scaled if the vector is.
+TEST(TextEmbeddingsInference, VectorsMayHaveFewerDimensions) {
+  Service service(serving({"bert_texts"}));
+  const auto embed = [&](const json& fields) {
+    json request = fields;
+    request["inputs"] = "a red dog";
+    return json_of(post(service, "/embed", request))[0].get<std::vector<float>>();
+  };
+  const std::vector<float> whole = embed({{"normalize", false}});
+  EXPECT_EQ(embed({{"normalize", false}, {"dimensions", 3}}), std::vector(whole.begin(), whole.begin() + 3));
+  double squares = 0;
+  for (const float x : embed({{"dimensions", 3}})) squares += double{x} * double{x};
+  EXPECT_NEAR(squares, 1, 1e-6);
+  const json openai = json_of(post(service, "/v1/embeddings", {{"input", "a red dog"}, {"dimensions", 3}}));
+  EXPECT_EQ(openai["data"][0]["embedding"].get<std::vector<float>>(),
+            std::vector(whole.begin(), whole.begin() + 3));
+  expect_error(post(service, "/embed", {{"inputs", "a"}, {"dimensions", 9}}), 400, {"dimensions", "1 to 8"});
+}
+
+TEST(TextEmbeddingsInference, RerankersOrderTexts) {
+  const json golden = json::parse(read_file(QKV_TEST_DATA "/pipelines/golden/rerankers.json"));
+  const json& one = golden["cases"][0];
+  const Scratch scratch;
+  std::filesystem::copy(golden_folder(one["model"]), scratch / "m");
+  for (const auto& [name, content] : one["files"].items()) scratch.write("m/" + name, content.dump());
+  ServiceOptions options;
+  options.folders = {{"m", scratch / "m"}};
+  Service service(options);
+  const json request{{"query", golden["query"]}, {"texts", golden["texts"]}};
+  expect_error(post(service, "/rerank", request), 400, {"texts", "[3]"});  // too long
+  json cut = request;
+  cut.update({{"truncate", true}, {"return_text", true}});
+  const json ranked = json_of(post(service, "/rerank", cut));
+  ASSERT_EQ(ranked.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    const size_t index = ranked[i]["index"];
+    EXPECT_NEAR(ranked[i]["score"].get<float>(), one["scores"][index].get<float>(), 5e-6);
+    EXPECT_EQ(ranked[i]["text"], golden["texts"][index]);
+    if (i > 0) EXPECT_LE(ranked[i]["score"], ranked[i - 1]["score"]);
+  }
+  cut["raw_scores"] = true;
+  EXPECT_LT(json_of(post(service, "/rerank", cut))[0]["score"], 0);
+  const json documents = json_of(
+      post(service, "/v1/rerank",
+           {{"model", "m"}, {"query", golden["query"]}, {"documents", golden["texts"]}, {"top_n", 2}}));
+  EXPECT_EQ(documents["model"], "m");
+  ASSERT_EQ(documents["results"].size(), 2u);
+  EXPECT_EQ(documents["results"][1]["index"], ranked[1]["index"]);
+  EXPECT_EQ(documents["results"][1]["relevance_score"], ranked[1]["score"]);
 }
 
 TEST(TextEmbeddingsInference, PromptsHaveNames) {

@@ -11,6 +11,7 @@
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/images.h"
+#include "qkv/pipelines/sentence_transformer.h"
 
 namespace qkv::apps {
 namespace {
@@ -22,20 +23,28 @@ struct EmbedArguments {
   std::optional<pipelines::Pooling> pooling;
   std::optional<bool> normalize;
   std::optional<int64_t> max_length;
-  std::optional<std::string> prompt;
+  std::optional<int64_t> dimensions;
+  std::optional<std::string> prompt, prompt_name;
 };
 
 pipelines::EmbedOptions vector_options(const EmbedArguments& arguments,
                                        const pipelines::EmbedOptions& folder) {
   return {.pooling = arguments.pooling.value_or(folder.pooling),
-          .normalize = arguments.normalize.value_or(folder.normalize)};
+          .normalize = arguments.normalize.value_or(folder.normalize),
+          .dimensions = arguments.dimensions};
 }
 
 pipelines::TextEmbedOptions text_options(const EmbedArguments& arguments,
-                                         const pipelines::TextEmbedOptions& folder) {
+                                         const pipelines::TextEmbedder& embedder) {
+  if (arguments.prompt && arguments.prompt_name)
+    throw UsageError("--prompt-name: expected none beside --prompt, found one");
+  const pipelines::TextEmbedOptions folder = embedder.default_options();
+  const std::string prompt = arguments.prompt_name
+                                 ? pipelines::named_prompt(embedder.encoder()->folder, *arguments.prompt_name)
+                                 : folder.prompt;
   return {.vector = vector_options(arguments, folder.vector),
           .max_length = arguments.max_length ? arguments.max_length : folder.max_length,
-          .prompt = arguments.prompt.value_or(folder.prompt)};
+          .prompt = arguments.prompt.value_or(prompt)};
 }
 
 std::string vector_text(const pipelines::Embedded& vector, const pipelines::Line& /*line*/) {
@@ -58,14 +67,14 @@ void embed(const EmbedArguments& arguments) {
   const models::LoadOptions& load = arguments.lines.load;
   if (models::folder_kind(model) == models::FolderKind::image) {
     if (arguments.max_length) throw UsageError("--max-length: only for text models");
-    if (arguments.prompt) throw UsageError("--prompt: only for text models");
+    if (arguments.prompt || arguments.prompt_name) throw UsageError("--prompt: only for text models");
     const pipelines::ImageEmbedder embedder(model, image_options(arguments.images), load);
     const pipelines::EmbedOptions options = vector_options(arguments, {});
     return embed_lines(arguments, Inputs::image_files, [&](auto paths) { return embedder(paths, options); });
   }
   require_no_images(arguments.images);
   const pipelines::TextEmbedder embedder(model, load);
-  const pipelines::TextEmbedOptions options = text_options(arguments, embedder.default_options());
+  const pipelines::TextEmbedOptions options = text_options(arguments, embedder);
   embed_lines(arguments, Inputs::texts, [&](auto texts) { return embedder(texts, options); });
 }
 
@@ -75,11 +84,12 @@ void add_embed(Command& app) {
   Command* command = add_command(
       app, "embed",
       "Compute a vector for texts, or for each line of stdin. Prints its numbers, separated by spaces. The\n"
-      "model is a text encoder (bert, roberta, distilbert, t5) or an image encoder (vit, deit): its inputs\n"
-      "are names of PNG and JPEG files, and each vector follows the name and a tab. A sentence-transformers "
-      "folder (modules.json) sets the\n"
+      "model is a text encoder (bert, xlm-roberta, t5), a decoder, whose hidden states are pooled\n"
+      "(Qwen3-Embedding), or an image encoder (vit, deit): its inputs are names of PNG and JPEG files, and\n"
+      "each vector follows the name and a tab. A sentence-transformers folder (modules.json) sets the\n"
       "defaults of pooling, normalisation, length and prompt.",
       "qkv embed all-MiniLM-L6-v2 < sentences.txt\n"
+      "  qkv embed Qwen3-Embedding-0.6B --prompt-name query --dimensions 256 < queries.txt\n"
       "  qkv embed bert-base-uncased --pool mean --normalize < sentences.txt\n"
       "  qkv embed vit-base-patch16-224-in21k *.jpg --pool cls");
   const auto arguments = std::make_shared<EmbedArguments>();
@@ -89,22 +99,35 @@ void add_embed(Command& app) {
              {{"mean", pipelines::Pooling::mean},
               {"cls", pipelines::Pooling::cls},
               {"max", pipelines::Pooling::max},
+              {"last", pipelines::Pooling::last_token},
+              {"weighted-mean", pipelines::Pooling::weighted_mean},
+              {"mean-sqrt-len", pipelines::Pooling::mean_sqrt_len},
               {"pooler", pipelines::Pooling::pooler}},
              "Pooling of token vectors into one vector (default: the folder's, or mean)\n"
              "  mean: their mean\n"
              "  cls: the first token's\n"
              "  max: their maximum, per feature\n"
+             "  last: the last token's\n"
+             "  weighted-mean: their mean with weights 1, 2, ...\n"
+             "  mean-sqrt-len: their sum, divided by the square root of their number\n"
              "  pooler: the model's pooler, applied to the first token");
   // Not bound to the variable itself, which would be set to false before parsing.
   command->add_flag_function(
       "--normalize,!--no-normalize", [arguments](int64_t count) { arguments->normalize = count > 0; },
       "Scale vectors to length 1, or not (default: the folder's, or not)");
+  add_option(
+      *command, "--dimensions", arguments->dimensions, "N",
+      "Keep the first N numbers of each vector, which --normalize then scales: for models trained with\n"
+      "matryoshka losses (default: all)")
+      ->check(at_least(1));
   add_option(*command, "--max-length", arguments->max_length, "TOKENS",
              "Maximum tokens of a line, special tokens included; the rest is cut off (default: the\n"
              "folder's; without one, a line longer than the model's positions is an error)")
       ->check(at_least(1));
   add_option(*command, "--prompt", arguments->prompt, "TEXT",
              "Text put before each line (default: the folder's, or none)");
+  add_option(*command, "--prompt-name", arguments->prompt_name, "NAME",
+             "The prompt of that name in config_sentence_transformers.json: query, document");
   command->callback([arguments] { embed(*arguments); });
 }
 

@@ -31,7 +31,8 @@ constexpr std::string_view kIrrelevant =
     "no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences output_attentions "
     "output_hidden_states output_past output_scores pad_token_id prefix problem_type "
     "remove_invalid_values renormalize_logits repetition_penalty return_dict return_dict_in_generate "
-    "sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss tokenizer_class "
+    "sbert_ce_default_activation_function sentence_transformers sep_token_id suppress_tokens "
+    "task_specific_params temperature tf_legacy_loss tokenizer_class "
     "top_k top_p torch_dtype torchscript transformers.js_config transformers_version typical_p "
     "unk_token_id unsloth_fixed unsloth_version use_bfloat16 use_cache xla_device";
 

@@ -63,6 +63,10 @@ void ConfigWriter::object(const std::string& key, const ConfigWriter& fields) {
   object_->fields[key] = fields.object_->fields;
 }
 
+void ConfigWriter::omit(std::string_view keys) {
+  for (const std::string& key : words_of(keys)) object_->fields.erase(key);
+}
+
 void ConfigWriter::keep_others(std::string_view json) {
   const Json others = Json::parse(json);
   for (const auto& [key, value] : others.items()) {

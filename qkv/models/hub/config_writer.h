@@ -32,6 +32,8 @@ class ConfigWriter {
   void flags(const std::string& key, const std::vector<bool>& flags);  // a list of 0 and 1
   void object(const std::string& key, const ConfigWriter& fields);
 
+  // Removes fields, separated by spaces.
+  void omit(std::string_view keys);
   // Adds the fields of another config.json that are not written yet, except those of the weights: label2id,
   // pad_token_id and the like, which only other programs read.
   void keep_others(std::string_view json);

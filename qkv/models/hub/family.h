@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +22,7 @@ namespace qkv::models {
 
 // A class of transformers and the heads that its models have.
 struct ModelClass {
-  std::string_view name = {};
+  std::string name = {};
   bool pooler = false, masked_language = false, next_sentence = false, distillation_classifier = false;
   ClassificationTarget labelled = ClassificationTarget::nothing;  // images count as texts
 
@@ -48,12 +49,12 @@ struct FamilyOf {
   // All settings for which the family has no field.
   Described<Config> base;
   // The fields of config.json. On writing, key_heads, d_k and d_v of the layer are not 0.
-  void (*table)(const Fields& fields, Described<Config>& model);
+  std::function<void(const Fields& fields, Described<Config>& model)> table;
   // The location of each parameter in the family's files.
-  WeightMap (*weight_map)(const Config& config);
+  std::function<WeightMap(const Config& config)> weight_map;
   // If models of several kinds share a model_type: the class in "architectures" that selects this kind;
   // empty: all other classes.
-  std::string_view own_class = {};
+  std::string own_class = {};
 
   // Reads a configuration. Throws DataError for unknown fields and unsupported values.
   Config parse(const ConfigReader& reader) const;
@@ -70,13 +71,17 @@ using ImageFamily = FamilyOf<ImageEncoderConfig>;
 // An encoder-decoder is saved in the format of the first family that fits it.
 using TranslationFamily = FamilyOf<TransformerConfig>;
 
+// The family's models as encoders with causal attention: without the output projection, or with a classifier
+// of the last token ("LlamaForSequenceClassification").
+EncoderFamily as_encoders(const LanguageFamily& family);
+
 // The other name of a language model's table, if the output projection is tied to it (WeightRule::also).
 inline std::vector<std::string> tied_head(const LanguageModelConfig& config,
                                           const std::string& head = "lm_head") {
   return config.tied ? std::vector<std::string>{head} : std::vector<std::string>();
 }
 
-// The last family fits every configuration.
+// The last family fits every configuration. Language models are encoders, too.
 std::span<const TranslationFamily> translation_families();
 std::span<const LanguageFamily> language_families();
 std::span<const EncoderFamily> encoder_families();

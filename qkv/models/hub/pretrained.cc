@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGeneration = "generation_config.json";
+constexpr const char* kModules = "modules.json";
 constexpr const char* kWeights = "model.safetensors";
 // The model_type of qkv's own format; followed by a hyphen, the prefix of a family's model_type for int8
 // weights.
@@ -271,6 +272,8 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   look(FolderKind::encoder, encoder_families());
   look(FolderKind::image, image_families());
   look(FolderKind::translation, translation_families());
+  // A language model whose hidden states sentence-transformers pools.
+  if (kind == FolderKind::language && std::filesystem::exists(folder / kModules)) kind = FolderKind::encoder;
   if (!kind) {
     opened.reader.reject("model_type",
                          concat("one of ", known, nearest_family(opened.reader, opened.family, folder)));

@@ -23,7 +23,8 @@ inline constexpr const char* kProofFile = "qkv_proof.json";
 
 enum class FolderKind { translation, language, encoder, image };
 
-// The kind of model that a folder contains, from its config.json. Throws IoError, and DataError for an
+// The kind of model that a folder contains, from its config.json; a language model beside
+// sentence-transformers' modules.json is an encoder. Throws IoError, and DataError for an
 // unknown model_type.
 FolderKind folder_kind(const std::filesystem::path& folder);
 
@@ -35,8 +36,8 @@ FolderKind folder_kind(const std::filesystem::path& folder);
 std::unique_ptr<LanguageModel> load_language_model(const std::filesystem::path& folder,
                                                    const LoadOptions& options = {});
 
-// Encoders, with the heads of the class named in config.json: "bert", "roberta", "distilbert"; and the
-// encoder of "t5", also from an encoder-decoder's folder.
+// Encoders, with the heads of the class named in config.json: "bert", "roberta", "distilbert"; the encoder of
+// "t5", also from an encoder-decoder's folder; and the stack of any decoder.
 std::unique_ptr<TextEncoder> load_text_encoder(const std::filesystem::path& folder,
                                                const LoadOptions& options = {});
 

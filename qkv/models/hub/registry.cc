@@ -1,6 +1,7 @@
 // The list of families: each file of families/ has a declaration and an entry in the array of its kind.
 
 #include <array>
+#include <vector>
 
 #include "qkv/models/hub/family.h"
 
@@ -55,8 +56,12 @@ EncoderFamily distilbert_family();
 EncoderFamily t5_encoder_family();
 
 std::span<const EncoderFamily> encoder_families() {
-  static const std::array kFamilies{bert_family(),      roberta_family(),    xlm_roberta_family(),
-                                    camembert_family(), distilbert_family(), t5_encoder_family()};
+  static const std::vector<EncoderFamily> kFamilies = [] {
+    std::vector families{bert_family(),      roberta_family(),    xlm_roberta_family(),
+                         camembert_family(), distilbert_family(), t5_encoder_family()};
+    for (const LanguageFamily& family : language_families()) families.push_back(as_encoders(family));
+    return families;
+  }();
   return kFamilies;
 }
 

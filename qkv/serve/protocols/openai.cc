@@ -51,9 +51,8 @@ void embed(Service& service, const ExchangeHandle& exchange) {
   if (format != "float" && format != "base64")
     throw HttpError(400,
                     concat("encoding_format: expected \"float\" or \"base64\", found ", quoted_json(format)));
-  const int64_t width = pipelines.embedder->model().config().encoder.d_model();
-  if (const auto dimensions = fields.integer("dimensions"); dimensions && *dimensions != width)
-    throw HttpError(400, concat("dimensions: expected ", width, ", the model's, found ", *dimensions));
+  pipelines::TextEmbedOptions options = pipelines.embed_options;
+  options.vector.dimensions = fields.integer("dimensions");
   fields.find("user");
   fields.done();
 
@@ -62,8 +61,8 @@ void embed(Service& service, const ExchangeHandle& exchange) {
       *model->text_encoder(), exchange->call(model), inputs.size(),
       [&](size_t i) {
         const pipelines::Prompt& one = inputs[i];
-        auto request = one.ids.empty() ? pipelines.embedder->prepare(one.text, pipelines.embed_options)
-                                       : pipelines.embedder->prepare(one.ids, pipelines.embed_options);
+        auto request = one.ids.empty() ? pipelines.embedder->prepare(one.text, options)
+                                       : pipelines.embedder->prepare(one.ids, options);
         *tokens += std::ssize(request.encoding.ids);
         return request;
       },
@@ -111,7 +110,8 @@ std::vector<Route> openai_routes() {
           "/v1/embeddings", embed, "Embed texts.",
           {model_field(), required("input", kPrompt),
            optional("encoding_format", R"("float" | "base64")", "", R"("float")"),
-           whole("dimensions", between(1, INT32_MAX), "The model's own"), optional("user", "any")},
+           whole("dimensions", between(1, INT32_MAX), "The first numbers of each vector; all by default"),
+           optional("user", "any")},
           R"({object: "list", data: [{object: "embedding", index: integer(0..), embedding: [number] | string}],
   model: string, usage: Usage})")};
   for (Route& route : routes) route.tag = "OpenAI";

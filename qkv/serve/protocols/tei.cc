@@ -1,4 +1,5 @@
-// The protocol of Hugging Face's Text Embeddings Inference: /embed, /predict, /rerank, /tokenize, /info.
+// The protocol of Hugging Face's Text Embeddings Inference: /embed, /predict, /rerank, /tokenize, /info; and
+// /v1/rerank.
 
 #include <algorithm>
 #include <array>
@@ -35,6 +36,12 @@ bool truncates(Fields& fields) {
   return truncate;
 }
 
+// Of a text: nothing unless it may be cut. own: the folder's.
+std::optional<int64_t> max_length(Fields& fields, const ServedModel& model, std::optional<int64_t> own) {
+  if (!truncates(fields)) return std::nullopt;
+  return own ? own : model.max_input_tokens();
+}
+
 void embed_tei(Service& service, const ExchangeHandle& exchange) {
   Fields fields(*exchange);
   const ModelHandle model = service.models().find("", "embed");
@@ -43,11 +50,8 @@ void embed_tei(Service& service, const ExchangeHandle& exchange) {
   const std::vector<std::string> texts = fields.texts("inputs", &is_list);
   pipelines::TextEmbedOptions options = pipelines.embed_options;
   options.vector.normalize = fields.boolean("normalize");
-  if (!truncates(fields)) {
-    options.max_length.reset();
-  } else if (!options.max_length) {
-    options.max_length = model->max_input_tokens();
-  }
+  options.vector.dimensions = fields.integer("dimensions");
+  options.max_length = max_length(fields, *model, options.max_length);
   if (const std::string name = fields.text("prompt_name"); !name.empty())
     options.prompt = pipelines::named_prompt(model->folder(), name);
   fields.done();
@@ -78,15 +82,9 @@ ResponseJson labels_json(const pipelines::Classified& classified, size_t top) {
   return labels;
 }
 
-// A text with a tab would be a pair.
-std::string without_tabs(std::string text) {
-  std::ranges::replace(text, '\t', ' ');
-  return text;
-}
-
 struct ClassifierInput {
   std::string text;
-  bool pair = false;
+  std::optional<std::string> second = {};
 };
 
 // As TEI reads them: "a" and ["a"] are a text, ["a", "b"] is a pair, [["a"], ["b", "c"]] is a list of such.
@@ -96,7 +94,7 @@ std::vector<ClassifierInput> predict_inputs(const JsonValue& value, bool& is_lis
     const std::vector<JsonValue> parts = item.items();
     if (parts.size() == 1) return {parts[0].string()};
     if (parts.size() != 2) item.fail("one text or two");
-    return {without_tabs(parts[0].string()) + '\t' + without_tabs(parts[1].string()), true};
+    return {parts[0].string(), parts[1].string()};
   };
   if (value.is_string()) return {one(value)};
   if (!value.is_array() || value.size() == 0)
@@ -111,20 +109,6 @@ std::vector<ClassifierInput> predict_inputs(const JsonValue& value, bool& is_lis
     inputs.push_back(one(item));
   }
   return inputs;
-}
-
-using ClassifyDone = Gather<pipelines::Classified>::Done;
-
-void classify_inputs(const ModelHandle& model, const ExchangeHandle& exchange,
-                     const std::vector<ClassifierInput>& inputs, ClassifyDone done) {
-  const pipelines::TextClassifier& classifier = *model->pipelines().classifier;
-  encode<pipelines::Classified>(
-      *model->text_encoder(), exchange->call(model), inputs.size(),
-      [&](size_t i) { return classifier.prepare(inputs[i].text, {.pairs = inputs[i].pair}); },
-      [&classifier](const pipelines::EncoderRequest& request, const Tensor& hidden) {
-        return classifier.finish(request, hidden);
-      },
-      std::move(done));
 }
 
 // Of "parameters", which huggingface_hub's clients send: {"top_k", "function_to_apply"}. The function is the
@@ -160,63 +144,95 @@ void predict(Service& service, const ExchangeHandle& exchange) {
   if (truncates(fields))
     throw HttpError(400, "truncate: expected false, as it is not supported for pairs and labels, found true");
   fields.done();
-  classify_inputs(model, exchange, inputs,
-                  [exchange, is_list, top](const std::vector<pipelines::Classified>& results,
-                                           const std::exception_ptr& error) {
-                    exchange->answer(error, [&] {
-                      ResponseJson all = ResponseJson::array();
-                      for (size_t i = 0; i < results.size(); ++i) {
-                        require_result(results[i].error, "inputs", i, is_list);
-                        all.push_back(labels_json(results[i], top));
-                      }
-                      exchange->send_json(dump(is_list ? all : all.at(0)));
-                    });
-                  });
+  const pipelines::TextClassifier& classifier = *model->pipelines().classifier;
+  encode<pipelines::Classified>(
+      *model->text_encoder(), exchange->call(model), inputs.size(),
+      [&](size_t i) {
+        const ClassifierInput& one = inputs[i];
+        return one.second ? classifier.prepare(one.text, *one.second) : classifier.prepare(one.text);
+      },
+      [&classifier](const pipelines::EncoderRequest& request, const Tensor& hidden) {
+        return classifier.finish(request, hidden);
+      },
+      [exchange, is_list, top](const std::vector<pipelines::Classified>& results,
+                               const std::exception_ptr& error) {
+        exchange->answer(error, [&] {
+          ResponseJson all = ResponseJson::array();
+          for (size_t i = 0; i < results.size(); ++i) {
+            require_result(results[i].error, "inputs", i, is_list);
+            all.push_back(labels_json(results[i], top));
+          }
+          exchange->send_json(dump(is_list ? all : all.at(0)));
+        });
+      });
 }
 
-// The first classifier with one label, which is its score of a pair.
-ModelHandle ranker(Service& service) {
-  for (const ModelHandle& model : service.models().all()) {
-    const auto& classifier = model->pipelines().classifier;
-    if (classifier && classifier->model().config().labels.size() == 1) return model;
-  }
-  throw HttpError(400, "rerank: expected a text classifier with one label, found none",
-                  "invalid_request_error", "model_not_found");
+// Scores the texts of `field` and sends what answer(results, order) makes of them.
+template <class Answer>
+void rank(const ModelHandle& model, const ExchangeHandle& exchange, const std::string& query,
+          const char* field, const std::vector<std::string>& texts, const pipelines::RerankOptions& options,
+          const Answer& answer) {
+  require_short("query", query, texts.size());
+  const pipelines::Reranker& reranker = *model->pipelines().reranker;
+  encode<pipelines::Reranked>(
+      *model->text_encoder(), exchange->call(model), texts.size(),
+      [&](size_t i) { return reranker.prepare(query, texts[i], options); },
+      [&reranker](const pipelines::RerankRequest& request, const Tensor& hidden) {
+        return reranker.finish(request, hidden);
+      },
+      [exchange, field, answer](const std::vector<pipelines::Reranked>& results,
+                                const std::exception_ptr& error) {
+        exchange->answer(error, [&] {
+          for (size_t i = 0; i < results.size(); ++i) require_result(results[i].error, field, i, true);
+          exchange->send_json(dump(answer(results, pipelines::by_score(results))));
+        });
+      });
 }
+
+using Results = std::vector<pipelines::Reranked>;
+using Order = std::vector<size_t>;
 
 void rerank(Service& service, const ExchangeHandle& exchange) {
   Fields fields(*exchange);
-  const ModelHandle model = ranker(service);
-  const std::string query = without_tabs(fields.required("query").string());
-  std::vector<std::string> texts = fields.texts("texts");
-  require_short("query", query, texts.size());
+  const ModelHandle model = service.models().find("", "rerank");
+  const std::string query = fields.required("query").string();
+  const std::vector<std::string> texts = fields.texts("texts");
   const bool return_text = fields.boolean("return_text");
-  if (fields.boolean("raw_scores"))
-    throw HttpError(400, "raw_scores: expected false, as it is not supported, found true");
-  if (truncates(fields))
-    throw HttpError(400, "truncate: expected false, as it is not supported for pairs, found true");
+  const pipelines::RerankOptions options{.raw = fields.boolean("raw_scores"),
+                                         .max_length = max_length(fields, *model, std::nullopt)};
   fields.done();
-  std::vector<ClassifierInput> inputs;
-  for (const std::string& text : texts) inputs.push_back({query + '\t' + without_tabs(text), true});
-  classify_inputs(model, exchange, inputs,
-                  [exchange, return_text, texts](const std::vector<pipelines::Classified>& results,
-                                                 const std::exception_ptr& error) {
-                    exchange->answer(error, [&] {
-                      std::vector<std::pair<float, size_t>> ranked;
-                      for (size_t i = 0; i < results.size(); ++i) {
-                        require_result(results[i].error, "texts", i, true);
-                        ranked.emplace_back(results[i].labels[0].probability, i);
-                      }
-                      std::ranges::stable_sort(ranked, std::greater(), &std::pair<float, size_t>::first);
-                      ResponseJson list = ResponseJson::array();
-                      for (const auto& [score, i] : ranked) {
-                        ResponseJson one{{"index", i}, {"score", decimal(score)}};
-                        if (return_text) one["text"] = texts[i];
-                        list.push_back(std::move(one));
-                      }
-                      exchange->send_json(dump(list));
-                    });
-                  });
+  rank(model, exchange, query, "texts", texts, options,
+       [texts, return_text](const Results& results, const Order& order) {
+         ResponseJson list = ResponseJson::array();
+         for (const size_t i : order) {
+           ResponseJson one{{"index", i}, {"score", decimal(results[i].score)}};
+           if (return_text) one["text"] = texts[i];
+           list.push_back(std::move(one));
+         }
+         return list;
+       });
+}
+
+// The form of Jina's and Cohere's services: the best top_n documents, cut to the model's length.
+void rerank_documents(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(*exchange);
+  const ModelHandle model = service.models().find(fields.text("model"), "rerank");
+  const std::string query = fields.required("query").string();
+  const std::vector<std::string> texts = fields.texts("documents");
+  const bool return_text = fields.boolean("return_documents");
+  const auto top = static_cast<size_t>(fields.integer("top_n").value_or(INT32_MAX));
+  fields.done();
+  const pipelines::RerankOptions options{.max_length = model->max_input_tokens()};
+  rank(model, exchange, query, "documents", texts, options,
+       [texts, return_text, top, name = model->name()](const Results& results, const Order& order) {
+         ResponseJson list = ResponseJson::array();
+         for (const size_t i : std::span(order).first(std::min(top, order.size()))) {
+           ResponseJson one{{"index", i}, {"relevance_score", decimal(results[i].score)}};
+           if (return_text) one["document"] = {{"text", texts[i]}};
+           list.push_back(std::move(one));
+         }
+         return ResponseJson{{"model", name}, {"results", std::move(list)}};
+       });
 }
 
 // Null if there is none.
@@ -301,7 +317,8 @@ void info(Service& service, const ExchangeHandle& exchange) {
   if (model->pipelines().classifier) {
     type["classifier"] = ResponseJson::object();
   } else if (model->pipelines().embedder) {
-    constexpr std::array kNames{"mean", "cls", "max", "pooler"};
+    constexpr std::array kNames{"mean",       "cls",           "max",          "pooler",
+                                "last_token", "weighted_mean", "mean_sqrt_len"};
     type["embedding"] = {
         {"pooling", kNames[static_cast<size_t>(model->pipelines().embed_options.vector.pooling)]}};
   }
@@ -322,6 +339,7 @@ std::vector<Route> tei_routes() {
                      pairs = required("inputs", "string | Pair | [Pair](1..2048)"),
                      normalize = flag("normalize", "", "true"), truncate = flag("truncate"),
                      whole_text = optional("truncate", "false"), unscaled = optional("raw_scores", "false"),
+                     dimensions = whole("dimensions", between(1, INT32_MAX), "The first numbers of a vector"),
                      direction = optional("truncation_direction", R"("Right" | "right")",
                                           "The side on which a text is cut"),
                      prompt = optional("prompt_name", "string",
@@ -333,15 +351,22 @@ std::vector<Route> tei_routes() {
                     labels = concat("[", label, " | [", label, "]]"), vectors = "[[number]]";
   std::vector<Route> routes{
       post("/", predict_or_embed, "As /predict if the first text encoder is a classifier, else as /embed.",
-           {pairs, normalize, truncate, direction, prompt, parameters, unscaled},
+           {pairs, normalize, truncate, direction, prompt, dimensions, parameters, unscaled},
            concat(labels, " | ", vectors)),
-      post("/embed", embed_tei, "Embed texts.", {inputs, normalize, truncate, direction, prompt}, vectors),
+      post("/embed", embed_tei, "Embed texts.", {inputs, normalize, truncate, direction, prompt, dimensions},
+           vectors),
       post("/predict", predict, "Classify a text, texts, or pairs of texts.",
            {pairs, parameters, unscaled, whole_text, direction}, labels),
       post("/rerank", rerank, "Order texts by a model of one label.",
-           {required("query", "string"), required("texts", kTexts), flag("return_text"), unscaled, whole_text,
-            direction},
+           {required("query", "string"), required("texts", kTexts), flag("return_text"),
+            flag("raw_scores", "The logits, not their sigmoids"), truncate, direction},
            "[{index: integer(0..), score: number, text?: string}]"),
+      post("/v1/rerank", rerank_documents, "Order documents by a model of one label, as Jina and Cohere do.",
+           {model_field(), required("query", "string"), required("documents", kTexts),
+            whole("top_n", between(1, INT32_MAX), "The best documents; all by default"),
+            flag("return_documents")},
+           "{model: string, results: [{index: integer(0..), relevance_score: number,"
+           " document?: {text: string}}]}"),
       post(
           "/tokenize", tokenize, "Tokenize texts.",
           {inputs, model_field(), flag("add_special_tokens", "", "true"), prompt},

@@ -62,6 +62,10 @@ struct Opener {
     if (config.labelled == models::ClassificationTarget::texts) {
       pipelines.classifier.emplace(model);
       tasks.emplace_back("classify");
+      if (config.labels.size() == 1) {
+        pipelines.reranker.emplace(model);
+        tasks.emplace_back("rerank");
+      }
     }
     if (config.labelled == models::ClassificationTarget::tokens) {
       pipelines.tagger.emplace(model);

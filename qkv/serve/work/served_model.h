@@ -16,6 +16,7 @@
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/images.h"
+#include "qkv/pipelines/rerank.h"
 #include "qkv/pipelines/score.h"
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/translate.h"
@@ -41,6 +42,7 @@ struct Pipelines {
   std::optional<pipelines::TextEmbedder> embedder;
   pipelines::TextEmbedOptions embed_options;  // the folder's
   std::optional<pipelines::TextClassifier> classifier;
+  std::optional<pipelines::Reranker> reranker;
   std::optional<pipelines::TokenTagger> tagger;
   std::optional<pipelines::MaskFiller> mask_filler;
   std::optional<pipelines::ImageClassifier> image_classifier;

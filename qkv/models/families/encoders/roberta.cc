@@ -3,6 +3,7 @@
 // model with other tokenizers.
 
 #include <array>
+#include <string>
 
 #include "qkv/models/families/encoders/bert_family.h"
 
@@ -32,7 +33,7 @@ WeightMap weight_map(const TextEncoderConfig& config) {
 }
 
 // The names of the classes: without a head, with each head.
-EncoderFamily family(std::string_view model_type, const std::array<std::string_view, 4>& names) {
+EncoderFamily family(std::string_view model_type, const std::array<std::string, 4>& names) {
   return {.model_type = model_type,
           .classes = {{.name = names[0], .pooler = true},
                       {.name = names[1], .masked_language = true},

@@ -46,6 +46,11 @@ void EmbedJob::complete_task(const std::set<std::string>& given) {
     log_warning(concat(from.string(), ": its prompt \"", own.prompt,
                        "\" is not used: training and the exported model have none"));
   }
+  using pipelines::Pooling;
+  if (own.vector.pooling == Pooling::weighted_mean || own.vector.pooling == Pooling::mean_sqrt_len) {
+    throw UsageError(concat(
+        from.string(), ": expected a pooling that can be trained (mean, cls, max, last), found another"));
+  }
   if (!given.contains("model.pooling")) task.pooling = own.vector.pooling;
   if (!given.contains("model.normalize")) task.normalize = own.vector.normalize;
   if (!given.contains("train.max_length") && own.max_length) task.max_length = *own.max_length;

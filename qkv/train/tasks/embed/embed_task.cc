@@ -6,6 +6,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/models/hub/family.h"
+#include "qkv/models/rows_at.h"
 #include "qkv/ops/general/pooling.h"
 #include "qkv/ops/general/scale.h"
 #include "qkv/ops/general/slice.h"
@@ -17,8 +18,8 @@
 namespace qkv::pipelines {
 
 static Words<Pooling> words(Pooling) {
-  static constexpr std::array<std::pair<std::string_view, Pooling>, 3> kWords{
-      {{"mean", Pooling::mean}, {"cls", Pooling::cls}, {"max", Pooling::max}}};
+  static constexpr std::array<std::pair<std::string_view, Pooling>, 4> kWords{
+      {{"mean", Pooling::mean}, {"cls", Pooling::cls}, {"max", Pooling::max}, {"last", Pooling::last_token}}};
   return kWords;
 }
 
@@ -202,16 +203,15 @@ Variable pooled_rows(const Variable& hidden, const Offsets& offsets, pipelines::
   switch (pooling) {
     case pipelines::Pooling::max:
       return segment_max(hidden, offsets);
-    case pipelines::Pooling::cls: {
-      std::vector<int32_t> first(offsets.values().begin(), offsets.values().end() - 1);
-      const int64_t count = std::ssize(first);
-      return gather(hidden, Tensor::from(first, {count}));
-    }
+    case pipelines::Pooling::cls:
+      return models::rows_at(hidden, hidden.value().cols(), offsets);
+    case pipelines::Pooling::last_token:
+      return models::rows_at(hidden, hidden.value().cols(), offsets, models::kLastToken);
     case pipelines::Pooling::mean:
-    case pipelines::Pooling::pooler:
-      break;
+      return segment_mean(hidden, offsets);
+    default:
+      throw UsageError("model.pooling: expected mean, cls, max or last, found another");
   }
-  return segment_mean(hidden, offsets);
 }
 
 }  // namespace qkv::train

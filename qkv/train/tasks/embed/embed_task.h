@@ -26,7 +26,7 @@ struct EmbedTaskOptions {
   float score_max = 0;        // of cosine_mse: the score of cosine 1; 0: the largest of the training file
   int64_t batch_pairs = 32;   // pairs per batch
   int64_t max_length = 128;   // tokens of a sentence, special tokens included; the rest is cut off
-  pipelines::Pooling pooling = pipelines::Pooling::mean;  // mean, cls or max
+  pipelines::Pooling pooling = pipelines::Pooling::mean;  // mean, cls, max or last_token
   bool normalize = true;  // exported vectors have length 1; does not affect training
   float dropout = -1;     // of embeddings, sublayers and attention weights; below 0: those of the folder
   float drop_path = 0;    // nn::StackOptions::drop_path
@@ -73,8 +73,8 @@ class EmbedTask : public ModelTask<models::TextEncoder> {
   float score_max_;              // of cosine_mse
 };
 
-// The vectors of sequences from hidden states [tokens, d_model]: [sequences, d_model]. `pooling`: mean, cls
-// or max.
+// The vectors of sequences from hidden states [tokens, d_model]: [sequences, d_model]. Throws
+// UsageError for another pooling than mean, cls, max and last_token.
 Variable pooled_rows(const Variable& hidden, const Offsets& offsets, pipelines::Pooling pooling);
 
 // The vectors of all sentences of the pairs, [2 pairs, d_model] on the host, in the order of
