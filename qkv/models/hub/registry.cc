@@ -15,32 +15,44 @@ std::span<const TranslationFamily> translation_families() {
   return kFamilies;
 }
 
-LanguageFamily gemma_family();
-LanguageFamily gemma2_family();
 LanguageFamily gpt2_family();
-LanguageFamily granite_family();
 LanguageFamily llama_family();
 LanguageFamily mistral_family();
+LanguageFamily cohere_family();
+LanguageFamily cohere2_family();
+LanguageFamily cwm_family();
+LanguageFamily ernie4_5_family();
+LanguageFamily exaone4_family();
+LanguageFamily gemma_family();
+LanguageFamily gemma2_family();
+LanguageFamily gemma3_family();
+LanguageFamily glm_family();
+LanguageFamily glm4_family();
+LanguageFamily granite_family();
+LanguageFamily helium_family();
+LanguageFamily hyperclovax_family();
+LanguageFamily internlm3_family();
+LanguageFamily iquestcoder_family();
+LanguageFamily ministral_family();
+LanguageFamily olmo2_family();
+LanguageFamily olmo3_family();
 LanguageFamily opt_family();
 LanguageFamily phi3_family();
 LanguageFamily qwen2_family();
 LanguageFamily qwen3_family();
+LanguageFamily seed_oss_family();
 LanguageFamily smollm3_family();
+LanguageFamily vaultgemma_family();
 
+// Of several families with as many fields of an unknown folder, the first is called the nearest.
 std::span<const LanguageFamily> language_families() {
   static const std::array kFamilies{
-      gemma_family(),
-      gemma2_family(),
-      gpt2_family(),
-      granite_family(),
-      llama_family(),
-      mistral_family(),
-      opt_family(),
-      phi3_family(),
-      qwen2_family(),
-      qwen3_family(),
-      smollm3_family(),
-  };
+      gpt2_family(),        llama_family(),     mistral_family(),     cohere_family(),    cohere2_family(),
+      cwm_family(),         ernie4_5_family(),  exaone4_family(),     gemma_family(),     gemma2_family(),
+      gemma3_family(),      glm_family(),       glm4_family(),        granite_family(),   helium_family(),
+      hyperclovax_family(), internlm3_family(), iquestcoder_family(), ministral_family(), olmo2_family(),
+      olmo3_family(),       opt_family(),       phi3_family(),        qwen2_family(),     qwen3_family(),
+      seed_oss_family(),    smollm3_family(),   vaultgemma_family()};
   return kFamilies;
 }
 
