@@ -20,7 +20,8 @@ def llama(size, key_heads=None, family="Llama", head="ForCausalLM", **other):
     sizes = {"vocab_size": size["vocabulary"], "max_position_embeddings": size["positions"], "hidden_size": size["d_model"],
              "intermediate_size": size["d_ff"], "num_hidden_layers": size["layers"], "num_attention_heads": size["heads"],
              "bos_token_id": 1, "eos_token_id": 2} | ({} if key_heads == 0 else {"num_key_value_heads": key_heads or size["heads"]})
-    return getattr(hf, f"{family}{head}")(getattr(hf, f"{family}Config")(**sizes | other))
+    config = getattr(hf, f"{family}Config")(**sizes | other)
+    return hf.AutoModelForCausalLM.from_config(config) if head == "ForCausalLM" else getattr(hf, f"{family}{head}")(config)
 
 
 def shared(size, of_four):
@@ -119,6 +120,11 @@ def t5(size, scaled=True, **other):
     return model
 
 
+def every_other(size, first="sliding", second="full"):
+    """Layers of two kinds in turn."""
+    return {"layer_types": [f"{second if i % 2 else first}_attention" for i in range(size["layers"])]}
+
+
 THREE = {"id2label": {0: "bad", 1: "so-so", 2: "good"}, "label2id": {"bad": 0, "so-so": 1, "good": 2}}
 
 ONE = {"id2label": {0: "relevance"}, "label2id": {"relevance": 0}}
@@ -148,6 +154,53 @@ CASES = {
                                                attn_logit_softcapping=None, final_logit_softcapping=None, sliding_window=4,
                                                layer_types=["full_attention", *["sliding_attention"] * (size["layers"] - 1)],
                                                rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "gemma3_text": lambda size: llama(size, 1, "Gemma3Text", head_dim=6, pad_token_id=0, query_pre_attn_scalar=24,
+                                      sliding_window=4, final_logit_softcapping=8.0, **every_other(size)),
+    "gemma3_text_untied_biased": lambda size: llama(
+        size, None, "Gemma3Text", head_dim=6, pad_token_id=0, query_pre_attn_scalar=6, tie_word_embeddings=False,
+        attention_bias=True, hidden_activation="silu", sliding_window=4, **every_other(size), rope_parameters={
+            "full_attention": {"rope_type": "linear", "rope_theta": 500.0, "factor": 2.5},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+    "vaultgemma": lambda size: llama(size, 1, "VaultGemma", head_dim=6, pad_token_id=0, query_pre_attn_scalar=24,
+                                     sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=8.0),
+    "olmo2": lambda size: llama(size, size["heads"] // 2, "Olmo2", pad_token_id=0, attention_bias=True, tie_word_embeddings=True),
+    "olmo3": lambda size: llama(size, size["heads"] // 2, "Olmo3", pad_token_id=0, sliding_window=4, rms_norm_eps=1e-3,
+                                **every_other(size), rope_parameters={
+                                    "full_attention": {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0,
+                                                       "original_max_position_embeddings": 16},
+                                    "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}),
+    "exaone4": lambda size: llama(size, 1, "Exaone4", head_dim=6, sliding_window=None, layer_types=["full_attention"] * size["layers"],
+                                  rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "exaone4_windows": lambda size: llama(size, None, "Exaone4", sliding_window=4, tie_word_embeddings=True, **every_other(size)),
+    "ministral": lambda size: llama(size, 1, "Ministral", head_dim=6, sliding_window=4, **every_other(size)),
+    "seed_oss": lambda size: llama(size, 1, "SeedOss", head_dim=6, pad_token_id=0),
+    "seed_oss_biased": lambda size: llama(size, None, "SeedOss", head_dim=6, pad_token_id=0, attention_bias=False,
+                                          attention_out_bias=True, mlp_bias=True),
+    "cwm": lambda size: llama(size, 1, "Cwm", head_dim=6, sliding_window=4, **every_other(size, "full", "sliding"), rope_parameters={
+        "rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 16}),
+    "ernie4_5": lambda size: llama(size, 1, "Ernie4_5", head_dim=6, pad_token_id=0),
+    "ernie4_5_biased": lambda size: llama(size, None, "Ernie4_5", head_dim=6, pad_token_id=0, use_bias=True, tie_word_embeddings=False),
+    "helium": lambda size: llama(size, 1, "Helium", head_dim=size["d_model"] // size["heads"], pad_token_id=0),
+    "helium_biased": lambda size: llama(size, None, "Helium", head_dim=size["d_model"] // size["heads"], pad_token_id=0,
+                                        attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3),
+    "cohere": lambda size: llama(size, 1, "Cohere", logit_scale=0.5, layer_norm_eps=1e-3),
+    "cohere_untied_biased": lambda size: llama(size, None, "Cohere", logit_scale=2.0, attention_bias=True, tie_word_embeddings=False,
+                                               head_dim=6, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "cohere2": lambda size: llama(size, 1, "Cohere2", logit_scale=0.5, sliding_window=4, **every_other(size)),
+    "cohere2_untied_biased": lambda size: llama(
+        size, None, "Cohere2", attention_bias=True, tie_word_embeddings=False, sliding_window=4, **every_other(size, "full", "sliding"),
+        rope_parameters={"rope_type": "linear", "rope_theta": 500.0, "factor": 2.5}),
+    "glm": lambda size: llama(size, 1, "Glm", head_dim=8, pad_token_id=0),
+    "glm_plain": lambda size: llama(size, None, "Glm", head_dim=8, pad_token_id=0, attention_bias=False, tie_word_embeddings=True,
+                                    rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 1.0}),
+    "glm4": lambda size: llama(size, 1, "Glm4", head_dim=8, pad_token_id=0),
+    "hyperclovax": lambda size: llama(size, 1, "HyperCLOVAX", head_dim=6, pad_token_id=0, embedding_multiplier=0.5, logits_scaling=0.5,
+                                      residual_multiplier=0.5, attention_multiplier=0.25),
+    "hyperclovax_plain": lambda size: llama(size, None, "HyperCLOVAX", pad_token_id=0, use_post_norm=False, attention_bias=True,
+                                            mlp_bias=True, tie_word_embeddings=True),
+    "internlm3": lambda size: llama(size, 1, "InternLM3", head_dim=6, pad_token_id=0, attention_bias=True, mlp_bias=True),
+    "iquestcoder": lambda size: llama(size, 1, "IQuestCoder", head_dim=6, pad_token_id=0),
     "bert_pretraining": lambda size: bert(size),
     "mistral": lambda size: llama(size, family="Mistral", sliding_window=4),
     "mistral_grouped": lambda size: llama(size, 1, "Mistral", head_dim=6, sliding_window=None),
@@ -234,7 +287,7 @@ CASES = {
 }
 
 
-MINUS_ONE = ("gemma", "gemma2", "gemma3_text")  # their files store a norm's weight - 1
+MINUS_ONE = ("gemma", "gemma2", "gemma3_text", "vaultgemma")  # their files store a norm's weight - 1
 
 
 def random_model(name, size, seed):

@@ -19,7 +19,9 @@ inline std::vector<std::string> family_cases(models::FolderKind kind, const std:
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(QKV_TEST_DATA) / "models" / "golden")) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix) && models::folder_kind(entry.path()) == kind) names.push_back(name);
+    if (name.starts_with(prefix) && std::filesystem::exists(entry.path() / "config.json") &&
+        models::folder_kind(entry.path()) == kind)
+      names.push_back(name);
   }
   if (names.empty()) throw std::runtime_error("no golden folders " + prefix + "*");
   std::sort(names.begin(), names.end());

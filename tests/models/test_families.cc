@@ -99,44 +99,8 @@ TEST_P(LanguageFamilies, RoundTrip) {
   expect_same_tensors(copy.path(), one.folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gemma, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "gemma")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Gpt2, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "gpt2")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Granite, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "granite")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Llama, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "llama")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Mistral, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "mistral")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Opt, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "opt")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Phi, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "phi")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Bloom, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "bloom")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Codegen, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "codegen")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Falcon, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "falcon")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(GptBigcode, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "gpt_bigcode")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(GptNeox, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "gpt_neox")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Gptj, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "gptj")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Mpt, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "mpt")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Stablelm, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "stablelm")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Starcoder2, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "starcoder2")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Qwen2, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "qwen2")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Qwen3, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "qwen3")), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Smollm3, LanguageFamilies,
-                         ::testing::ValuesIn(family_cases(FolderKind::language, "smollm3")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(All, LanguageFamilies, ::testing::ValuesIn(family_cases(FolderKind::language, "")),
+                         kCaseName);
 
 class EncoderFamilies : public ::testing::TestWithParam<std::string> {};
 

@@ -88,4 +88,69 @@ TEST(FamilyTable, ListsOfLayersFollowFromOlderFields) {
   }
 }
 
+// The configuration of a golden folder after a change of its config.json.
+template <class Change>
+LanguageModelConfig changed(const char* folder, const Change& change) {
+  const Scratch copy;
+  std::filesystem::copy(std::filesystem::path(QKV_TEST_DATA) / "models/golden" / folder, copy.path());
+  auto config = nlohmann::ordered_json::parse(read_file(copy / "config.json"));
+  change(config);
+  copy.write("config.json", config.dump());
+  return load_language_model(copy.path())->config();
+}
+
+TEST(FamilyTable, Gemma3sFieldsBeforeTransformers5GiveTheSameModel) {
+  const char* folder = "gemma3_text_untied_biased";
+  const nn::StackOptions now = changed(folder, [](auto&) {}).decoder;
+  const nn::StackOptions before = changed(folder, [](auto& config) {
+                                    config.erase("rope_parameters");
+                                    config.erase("layer_types");
+                                    config["rope_theta"] = 500;
+                                    config["rope_local_base_freq"] = 100;
+                                    config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.5}};
+                                    config["sliding_window_pattern"] = 2;
+                                  }).decoder;
+  EXPECT_EQ(before, now);
+  EXPECT_EQ(now.layers[0].attention.positions.rotary_base, 100);
+  EXPECT_EQ(now.layers[1].attention.positions.rotary_base, 500);
+  for (const auto& [field, value] :
+       {std::pair<const char*, nlohmann::json>{"use_bidirectional_attention", true},
+        {"attn_logit_softcapping", 2.0},
+        {"sliding_window_pattern", 0},
+        {"query_pre_attn_scalar", 0}})
+    expect_throw<DataError>(field, [&] { changed(folder, [&](auto& config) { config[field] = value; }); });
+}
+
+// Folders without "layer_types" have a period of the layers without a window, which also have no positions.
+TEST(FamilyTable, APeriodOfLayersWithoutAWindow) {
+  for (const auto& [folder, period] :
+       {std::pair("exaone4_windows", "sliding_window_pattern"), {"cohere2", "sliding_window_pattern"}}) {
+    const nn::StackOptions now = changed(folder, [](auto&) {}).decoder;
+    EXPECT_GT(now.layers[0].attention.window, 0);
+    EXPECT_EQ(now.layers[0].attention.positions.kind, nn::PositionKind::rotary);
+    EXPECT_EQ(now.layers[1].attention.window, 0);
+    EXPECT_EQ(now.layers[1].attention.positions.kind, nn::PositionKind::none);
+    const auto older = [&](int64_t layers) {
+      return changed(folder,
+                     [&](auto& config) {
+                       config.erase("layer_types");
+                       config[period] = layers;
+                     })
+          .decoder;
+    };
+    EXPECT_EQ(older(2), now) << folder;
+    EXPECT_GT(older(3).layers[1].attention.window, 0) << folder;
+    expect_throw<DataError>(period, [&] { older(0); });
+  }
+}
+
+// The first folders of Gemma say "gelu"; the model was trained with the approximation.
+TEST(FamilyTable, GemmasGeluIsTheApproximation) {
+  const auto activation = [](const char* word) {
+    return changed("gemma", [&](auto& config) { config["hidden_act"] = word; }).decoder.first().activation;
+  };
+  EXPECT_EQ(activation("gelu"), Activation::gelu_tanh);
+  EXPECT_EQ(activation("silu"), Activation::silu);
+}
+
 }  // namespace

@@ -1,7 +1,6 @@
 // Gemma, Gemma 2 and Gemma 3 (Gemma Team 2024, 2024, 2025): LLaMA's layout with scaled embeddings and with
 // norms stored as weight - 1; later also with norms of the sublayers' results, soft caps and windows.
-// transformers rounds the factor of the embeddings to the dtype of the weights; here it is f32, as all
-// numbers of a run.
+// VaultGemma (Sinha et al. 2025) is Gemma 2 without these norms of results.
 
 #include <cmath>
 
@@ -16,7 +15,9 @@ Described<LanguageModelConfig> base(nn::NormPlacement norm) {
   return model;
 }
 
-void scale_embeddings(Described<LanguageModelConfig>& model) {
+// The factor of the embeddings. transformers rounds it to the dtype of the weights; here it is f32, as all
+// numbers of a run.
+void embedding_factor(Described<LanguageModelConfig>& model) {
   model.config.embedding.factor = std::sqrt(static_cast<float>(model.layer.d_model));
 }
 
@@ -39,7 +40,7 @@ void gemma_table(const Fields& fields, Described<LanguageModelConfig>& model) {
                 .head_width = 256,
                 .tied = true,
                 .activation = "gelu_pytorch_tanh"});
-  scale_embeddings(model);
+  embedding_factor(model);
   attention_bias(fields, model.layer);
   fields.expect("use_bidirectional_attention", false);
   // The first folders have "gelu", by which transformers means the approximation, too; later ones both
@@ -48,35 +49,55 @@ void gemma_table(const Fields& fields, Described<LanguageModelConfig>& model) {
   fields.expect("hidden_activation", "gelu_pytorch_tanh");
 }
 
-void gemma2_table(const Fields& fields, Described<LanguageModelConfig>& model) {
-  auto& [config, layer, layers] = model;
-  llama_fields(fields, model,
-               {.key_heads = 4,
-                .max_positions = 8192,
-                .head_width = 256,
-                .tied = true,
-                .activation_field = "hidden_activation",
-                .activation = "gelu_pytorch_tanh"});
-  attention_bias(fields, layer);
-  scale_embeddings(model);
-  score_scale(fields, layer);
-  fields.number_or_null("attn_logit_softcapping", layer.attention.softcap, 50);
-  fields.number_or_null("final_logit_softcapping", config.logit_softcap, 30);
-  fields.expect("use_bidirectional_attention", false);
-  sliding_window(fields, model, 4096, [](int64_t i) { return i % 2 == 0; });
-  fields.irrelevant("hidden_act cache_implementation sliding_window_size");  // not read by transformers
+LlamaDefaults defaults(int64_t max_positions, double rotary_base) {
+  return {.key_heads = 4,
+          .max_positions = max_positions,
+          .head_width = 256,
+          .rotary_base = rotary_base,
+          .tied = true,
+          .activation_field = "hidden_activation",
+          .activation = "gelu_pytorch_tanh"};
 }
 
-WeightMap weight_map(const LanguageModelConfig& config) {
-  WeightMap map = llama_weight_map(config);
-  if (config.decoder.first().norm == nn::NormPlacement::both) {
-    map = with_rules({{"decoder.layers.#.self_attn_output_norm", "model.layers.#.post_attention_layernorm"},
-                      {"decoder.layers.#.final_layer_norm", "model.layers.#.pre_feedforward_layernorm"},
-                      {"decoder.layers.#.final_output_norm", "model.layers.#.post_feedforward_layernorm"}},
-                     std::move(map));
-  }
+// What Gemma 2 and 3 have in common, beside the sizes.
+void later_fields(const Fields& fields, Described<LanguageModelConfig>& model, double logit_softcap) {
+  embedding_factor(model);
+  attention_bias(fields, model.layer);
+  score_scale(fields, model.layer);
+  fields.number_or_null("final_logit_softcapping", model.config.logit_softcap, logit_softcap);
+  fields.expect("use_bidirectional_attention", false);
+  // transformers reads none of these.
+  fields.irrelevant("_sliding_window_pattern cache_implementation hidden_act sliding_window_size");
+}
+
+void gemma2_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  llama_fields(fields, model, defaults(8192, 1e4));
+  later_fields(fields, model, 30);
+  fields.number_or_null("attn_logit_softcapping", model.layer.attention.softcap, 50);
+  sliding_window(fields, model, 4096, [](int64_t i) { return i % 2 == 0; });
+}
+
+void gemma3_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  llama_sizes(fields, model, defaults(131072, 1e6));
+  later_fields(fields, model, 0);
+  fields.number_or_null("attn_logit_softcapping", model.layer.attention.softcap, 0);
+  fields.require("attn_logit_softcapping", model.layer.attention.softcap == 0, "null");
+  int64_t interval = 6;  // every 6th layer has no window
+  if (fields.reads()) fields({"sliding_window_pattern", "_sliding_window_pattern"}, interval, interval);
+  fields.require("sliding_window_pattern", interval >= 1, "at least 1");
+  sliding_window(fields, model, 4096, [&](int64_t i) { return (i + 1) % interval != 0; });
+  rotary_fields_by_kind(fields, model, defaults(131072, 1e6), "rope_local_base_freq", 1e4);
+}
+
+WeightMap minus_one(WeightMap map) {
   for (WeightRule& rule : map.rules) rule.minus_one = rule.ours.ends_with("norm");
   return map;
+}
+
+WeightMap gemma_weight_map(const LanguageModelConfig& config) { return minus_one(llama_weight_map(config)); }
+
+WeightMap later_weight_map(const LanguageModelConfig& config) {
+  return minus_one(output_norm_weight_map(config));
 }
 
 }  // namespace
@@ -86,7 +107,7 @@ LanguageFamily gemma_family() {
           .classes = {{"GemmaForCausalLM"}, {"GemmaModel"}},
           .base = base(nn::NormPlacement::pre),
           .table = gemma_table,
-          .weight_map = weight_map};
+          .weight_map = gemma_weight_map};
 }
 
 LanguageFamily gemma2_family() {
@@ -94,7 +115,25 @@ LanguageFamily gemma2_family() {
           .classes = {{"Gemma2ForCausalLM"}, {"Gemma2Model"}},
           .base = base(nn::NormPlacement::both),
           .table = gemma2_table,
-          .weight_map = weight_map};
+          .weight_map = later_weight_map};
+}
+
+LanguageFamily vaultgemma_family() {
+  return {.model_type = "vaultgemma",
+          .classes = {{"VaultGemmaForCausalLM"}, {"VaultGemmaModel"}},
+          .base = base(nn::NormPlacement::pre),
+          .table = gemma2_table,
+          .weight_map = later_weight_map};
+}
+
+LanguageFamily gemma3_family() {
+  Described<LanguageModelConfig> model = base(nn::NormPlacement::both);
+  model.layer.attention.query_key_norm = nn::QueryKeyNorm::head;
+  return {.model_type = "gemma3_text",
+          .classes = {{"Gemma3ForCausalLM"}, {"Gemma3TextModel"}},
+          .base = std::move(model),
+          .table = gemma3_table,
+          .weight_map = later_weight_map};
 }
 
 }  // namespace qkv::models

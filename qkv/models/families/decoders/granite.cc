@@ -1,4 +1,5 @@
-// Granite (IBM 2024): LLaMA's layout, with factors of the embeddings, scores, sublayers and logits.
+// Granite (IBM 2024) and HyperCLOVA X (NAVER Cloud 2024): LLaMA's layout, with factors of the embeddings,
+// scores, sublayers and logits; the latter also with norms of the sublayers' results.
 
 #include <cmath>
 
@@ -7,12 +8,16 @@
 namespace qkv::models {
 namespace {
 
-void table(const Fields& fields, Described<LanguageModelConfig>& model) {
+void common_fields(const Fields& fields, Described<LanguageModelConfig>& model) {
   llama_fields(fields, model);
   attention_bias(fields, model.layer);
   fields("mlp_bias", model.layer.feed_forward_bias, false);
   fields("embedding_multiplier", model.config.embedding.factor, 1);
   fields("residual_multiplier", model.layer.residual_scale, 1);
+}
+
+void granite_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  common_fields(fields, model);
   float scale = model.layer.attention.scale.value_or(1 / std::sqrt(static_cast<float>(model.layer.d_k)));
   fields("attention_multiplier", scale, 1);
   model.layer.attention.scale = scale;
@@ -26,14 +31,46 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   factor = static_cast<float>(1 / divisor);
 }
 
+// Its factors are all factors, and the scores' is the usual one if missing.
+void hyperclovax_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  nn::LayerOptions& layer = model.layer;
+  common_fields(fields, model);
+  fields("logits_scaling", model.config.logit_scale, 1);
+  const float usual = 1 / std::sqrt(static_cast<float>(layer.d_k));
+  float scale = layer.attention.scale.value_or(usual);
+  fields("attention_multiplier", scale, usual);
+  if (scale == usual) {
+    layer.attention.scale.reset();
+  } else {
+    layer.attention.scale = scale;
+  }
+  bool outputs = layer.norm == nn::NormPlacement::both;
+  fields("use_post_norm", outputs, true);
+  layer.norm = outputs ? nn::NormPlacement::both : nn::NormPlacement::pre;
+}
+
+WeightMap hyperclovax_weight_map(const LanguageModelConfig& config) {
+  return with_rules({{"decoder.layers.#.self_attn_output_norm", "model.layers.#.post_norm1"},
+                     {"decoder.layers.#.final_output_norm", "model.layers.#.post_norm2"}},
+                    llama_weight_map(config));
+}
+
 }  // namespace
 
 LanguageFamily granite_family() {
   return {.model_type = "granite",
           .classes = {{"GraniteForCausalLM"}, {"GraniteModel"}},
           .base = llama_base(),
-          .table = table,
+          .table = granite_table,
           .weight_map = llama_weight_map};
+}
+
+LanguageFamily hyperclovax_family() {
+  return {.model_type = "hyperclovax",
+          .classes = {{"HyperCLOVAXForCausalLM"}, {"HyperCLOVAXModel"}},
+          .base = llama_base(),
+          .table = hyperclovax_table,
+          .weight_map = hyperclovax_weight_map};
 }
 
 }  // namespace qkv::models

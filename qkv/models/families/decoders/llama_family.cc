@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "qkv/models/hub/settings.h"
+
 namespace qkv::models {
 namespace {
 
@@ -138,8 +140,7 @@ void position_fields(const Fields& fields, Described<LanguageModelConfig>& model
   config.max_positions = scaling.kind == Kind::longrope ? std::min(all, scaling.first_positions) : all;
 }
 
-void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
-                  const LlamaDefaults& defaults) {
+void llama_sizes(const Fields& fields, Described<LanguageModelConfig>& model, const LlamaDefaults& defaults) {
   auto& [config, layer, layers] = model;
   fields("vocab_size", config.vocabulary);
   fields("hidden_size", layer.d_model);
@@ -149,9 +150,9 @@ void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
   const bool as_heads = defaults.key_heads == 0 || fields.is_null("num_key_value_heads");
   fields("num_key_value_heads", layer.key_heads, as_heads ? layer.heads : defaults.key_heads);
   fields("head_dim", layer.d_k,
-         defaults.head_width > 0 ? defaults.head_width
-         : layer.heads > 0       ? layer.d_model / layer.heads
-                                 : 0);
+         defaults.head_width > 0 && !fields.is_null("head_dim") ? defaults.head_width
+         : layer.heads > 0                                      ? layer.d_model / layer.heads
+                                                                : 0);
   fields(defaults.activation_field, layer.activation, defaults.activation);
   fields(defaults.epsilon_field, layer.epsilon, defaults.epsilon);
   fields("attention_dropout", layer.attention_dropout, 0);
@@ -159,6 +160,49 @@ void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
   fields("bos_token_id", config.bos_ids);
   fields("eos_token_id", config.eos_ids);
   layer.d_v = layer.d_k;
+}
+
+void rotary_fields_by_kind(const Fields& fields, Described<LanguageModelConfig>& model,
+                           const LlamaDefaults& defaults, const char* local_field, double local) {
+  int64_t& most = model.config.max_positions;
+  nn::LayerOptions everywhere = model.layer, windowed = model.layer;
+  double &base = everywhere.attention.positions.rotary_base,
+         &local_base = windowed.attention.positions.rotary_base;
+  std::vector<nn::LayerOptions>& stack = model.config.decoder.layers;
+  if (!fields.reads()) {
+    for (const nn::LayerOptions& layer : stack) (layer.attention.window > 0 ? windowed : everywhere) = layer;
+  }
+  fields("max_position_embeddings", most, defaults.max_positions);
+  fields("rope_theta", base, defaults.rotary_base);
+  if (local_field != nullptr) {
+    fields(local_field, local_base, local);
+  } else if (fields.reads()) {
+    local_base = base;
+  }
+  const auto within = [&](nn::LayerOptions& layer) {
+    return [&](const Fields& inner) { rotary_fields(inner, layer, defaults, most, 0); };
+  };
+  if (fields.reads() || everywhere.attention.positions.rotary_scaling.kind != Kind::none)
+    fields.object("rope_scaling", within(everywhere));
+  fields.object("rope_parameters", [&](const Fields& kinds) {
+    kinds.object("full_attention", within(everywhere));
+    kinds.object("sliding_attention", within(windowed));
+  });
+  for (nn::LayerOptions& layer : stack)
+    layer.attention.positions = (layer.attention.window > 0 ? windowed : everywhere).attention.positions;
+}
+
+void describe_rotary_layer(const Fields& fields, Described<LanguageModelConfig>& model) {
+  for (const nn::LayerOptions& layer : model.config.decoder.layers) {
+    if (fields.reads() || layer.attention.positions.kind != nn::PositionKind::rotary) continue;
+    model.layer = resolved(layer);
+    return;
+  }
+}
+
+void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
+                  const LlamaDefaults& defaults) {
+  llama_sizes(fields, model, defaults);
   position_fields(fields, model, defaults);
 }
 
@@ -195,7 +239,7 @@ void sliding_window(const Fields& fields, Described<LanguageModelConfig>& model,
   int64_t window = window_of(model.config);
   // transformers requires a number, even if no layer uses it.
   if (fields.reads() || window > 0) fields.count_or_null("sliding_window", window, otherwise);
-  layer_types(fields, model, window, usual);
+  layer_types(fields, model, window, [&](int64_t i) { return window > 0 && usual(i); });
 }
 
 int64_t optional_window(const Fields& fields, const LanguageModelConfig& config, int64_t usual) {
@@ -218,9 +262,9 @@ void upper_windows(const Fields& fields, Described<LanguageModelConfig>& model) 
   layer_types(fields, model, window, [&](int64_t i) { return window > 0 && i >= first; });
 }
 
-void attention_bias(const Fields& fields, nn::LayerOptions& layer) {
+void attention_bias(const Fields& fields, nn::LayerOptions& layer, bool otherwise) {
   bool bias = layer.attention.bias.query;
-  fields("attention_bias", bias, false);
+  fields("attention_bias", bias, otherwise);
   layer.attention.bias = nn::ProjectionBiases::all(bias);
 }
 
@@ -246,6 +290,31 @@ WeightMap llama_weight_map(const LanguageModelConfig& config) {
                     {"lm_head", "lm_head"}},
           .prefix = "model.",
           .computed = {"rotary_emb.inv_freq"}};
+}
+
+WeightMap output_norm_weight_map(const LanguageModelConfig& config) {
+  return with_rules({{"decoder.layers.#.self_attn_output_norm", "model.layers.#.post_attention_layernorm"},
+                     {"decoder.layers.#.final_layer_norm", "model.layers.#.pre_feedforward_layernorm"},
+                     {"decoder.layers.#.final_output_norm", "model.layers.#.post_feedforward_layernorm"}},
+                    llama_weight_map(config));
+}
+
+WeightMap with_pairs(WeightMap map, const LanguageModelConfig& config) {
+  const nn::LayerOptions layer = resolved(config.decoder.first());
+  const int64_t features = layer.attention.positions.rotary_features;
+  for (WeightRule& rule : map.rules) {
+    const bool query = rule.ours.ends_with("q_proj"), key = rule.ours.ends_with("k_proj");
+    if (query || key)
+      rule.paired = {query ? layer.heads : layer.key_heads, features > 0 ? features : layer.d_k};
+  }
+  return map;
+}
+
+WeightMap with_fused_gate(WeightMap map, const LanguageModelConfig& config) {
+  const int64_t width = config.decoder.first().d_ff;
+  return with_rules(concatenated("model.layers.#.mlp.gate_up_proj", Layout::same,
+                                 {{"decoder.layers.#.gate", width}, {"decoder.layers.#.fc1", width}}),
+                    std::move(map));
 }
 
 WeightMap with_rules(std::vector<WeightRule> rules, WeightMap map) {

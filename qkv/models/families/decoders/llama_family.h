@@ -29,10 +29,21 @@ struct LlamaDefaults {
 Described<LanguageModelConfig> llama_base();
 // The same with layer norms, biases, and a feed-forward without a gate.
 Described<LanguageModelConfig> biased_base();
+// All fields but those of positions, biases and window.
+void llama_sizes(const Fields& fields, Described<LanguageModelConfig>& model,
+                 const LlamaDefaults& defaults = {});
 // "max_position_embeddings" and the fields of rotary positions, after d_k.
 void position_fields(const Fields& fields, Described<LanguageModelConfig>& model,
                      const LlamaDefaults& defaults = {});
-// All fields but those of biases and window.
+// Likewise, but full layers and those with a window have their own: two objects within "rope_parameters". Of
+// use after layer_types(). Before transformers 5, "rope_scaling" concerned full layers, and the base of the
+// others, `local` if missing, had a field of its own; null: it is the base of full layers.
+void rotary_fields_by_kind(const Fields& fields, Described<LanguageModelConfig>& model,
+                           const LlamaDefaults& defaults, const char* local_field = nullptr,
+                           double local = 0);
+// On writing: the fields of rotary positions are those of the first layer that has them.
+void describe_rotary_layer(const Fields& fields, Described<LanguageModelConfig>& model);
+// Sizes, and positions that are the same in all layers.
 void llama_fields(const Fields& fields, Described<LanguageModelConfig>& model,
                   const LlamaDefaults& defaults = {});
 // "layer_types": each layer has the window, or none. A folder without the list has the window in layer i if
@@ -48,12 +59,18 @@ int64_t window_of(const LanguageModelConfig& config);
 int64_t optional_window(const Fields& fields, const LanguageModelConfig& config, int64_t usual);
 // Qwen's: the layers from "max_window_layers" on have the optional window, unless "layer_types" differ.
 void upper_windows(const Fields& fields, Described<LanguageModelConfig>& model);
-// "attention_bias": of all four projections; false if missing.
-void attention_bias(const Fields& fields, nn::LayerOptions& layer);
+// "attention_bias": of all four projections.
+void attention_bias(const Fields& fields, nn::LayerOptions& layer, bool otherwise = false);
 // Refuses other heads than those of models without fields for them: a key head for each, of d_model / heads.
 void require_usual_heads(const Fields& fields, const nn::LayerOptions& layer);
 // LLaMA's names, with norms of queries and keys.
 WeightMap llama_weight_map(const LanguageModelConfig& config);
+// The same with norms of the sublayers' results, and Gemma 2's names of norms.
+WeightMap output_norm_weight_map(const LanguageModelConfig& config);
+// The map for files in which the features that are rotated together are side by side.
+WeightMap with_pairs(WeightMap map, const LanguageModelConfig& config);
+// The map for files in which gate and inputs of the feed-forward are one tensor.
+WeightMap with_fused_gate(WeightMap map, const LanguageModelConfig& config);
 // The map with rules that count before its own.
 WeightMap with_rules(std::vector<WeightRule> rules, WeightMap map);
 

@@ -1,16 +1,24 @@
-// Mistral (Jiang et al. 2023): LLaMA's layout, with a sliding window in some models.
+// Mistral (Jiang et al. 2023): LLaMA's layout, with a sliding window in some models; Ministral's layers
+// differ in it.
 
 #include "qkv/models/families/decoders/llama_family.h"
 
 namespace qkv::models {
 namespace {
 
+LlamaDefaults defaults() { return {.key_heads = 8, .max_positions = 131072}; }
+
 // transformers' defaults for missing fields. null is none of them: no window, as many key heads as heads.
 void table(const Fields& fields, Described<LanguageModelConfig>& model) {
-  llama_fields(fields, model, {.key_heads = 8, .max_positions = 131072});
+  llama_fields(fields, model, defaults());
   fields.count_or_null("sliding_window", model.layer.attention.window, 4096);
-  fields.expect("attention_bias", false);
-  fields.expect("mlp_bias", false);
+  fields.expect("attention_bias mlp_bias", false);
+}
+
+void ministral_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  llama_fields(fields, model, defaults());
+  fields.expect("attention_bias mlp_bias", false);
+  sliding_window(fields, model, 4096, [](int64_t) { return true; });
 }
 
 }  // namespace
@@ -20,6 +28,14 @@ LanguageFamily mistral_family() {
           .classes = {{"MistralForCausalLM"}, {"MistralModel"}},
           .base = llama_base(),
           .table = table,
+          .weight_map = llama_weight_map};
+}
+
+LanguageFamily ministral_family() {
+  return {.model_type = "ministral",
+          .classes = {{"MinistralForCausalLM"}, {"MinistralModel"}},
+          .base = llama_base(),
+          .table = ministral_table,
           .weight_map = llama_weight_map};
 }
 

@@ -23,9 +23,7 @@ WeightMap weight_map(const LanguageModelConfig& config) {
                                  {{ours + "self_attn.q_proj", layer.heads * layer.d_k},
                                   {ours + "self_attn.k_proj", layer.key_heads * layer.d_k},
                                   {ours + "self_attn.v_proj", layer.key_heads * layer.d_v}}),
-                    with_rules(concatenated(theirs + "mlp.gate_up_proj", Layout::same,
-                                            {{ours + "gate", layer.d_ff}, {ours + "fc1", layer.d_ff}}),
-                               llama_weight_map(config)));
+                    with_fused_gate(llama_weight_map(config), config));
 }
 
 }  // namespace

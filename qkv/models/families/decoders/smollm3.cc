@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "qkv/models/families/decoders/llama_family.h"
-#include "qkv/models/hub/settings.h"
 
 namespace qkv::models {
 namespace {
@@ -14,12 +13,10 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   std::vector<nn::LayerOptions>& stack = config.decoder.layers;
   std::vector<bool> rotated;
   if (!fields.reads()) {
-    // The fields of the rotary positions are those of the first layer that has them.
     for (const nn::LayerOptions& one : stack)
       rotated.push_back(one.attention.positions.kind == nn::PositionKind::rotary);
-    const auto first = std::ranges::find(rotated, true);
-    if (first != rotated.end()) layer = resolved(stack[static_cast<size_t>(first - rotated.begin())]);
   }
+  describe_rotary_layer(fields, model);
   llama_fields(fields, model, {.key_heads = 4, .max_positions = 32768, .rotary_base = 2000000, .tied = true});
   attention_bias(fields, layer);
   fields("mlp_bias", layer.feed_forward_bias, false);

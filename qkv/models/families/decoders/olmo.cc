@@ -1,0 +1,75 @@
+// OLMo 2 and 3 (Team OLMo 2024, 2025) and EXAONE 4 (LG AI Research 2025): LLaMA's layout with norms of the
+// sublayers' results in place of those of their inputs, and norms of queries and keys.
+
+#include "qkv/models/families/decoders/llama_family.h"
+
+namespace qkv::models {
+namespace {
+
+void olmo2_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  llama_fields(fields, model, {.epsilon = 1e-5});
+  attention_bias(fields, model.layer);
+}
+
+// Layers with a window have rotary positions that are not scaled.
+void olmo3_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  const LlamaDefaults defaults{.epsilon = 1e-5, .rotary_base = 500000};
+  llama_sizes(fields, model, defaults);
+  attention_bias(fields, model.layer);
+  sliding_window(fields, model, 4096, [](int64_t i) { return (i + 1) % 4 != 0; });
+  rotary_fields_by_kind(fields, model, defaults);
+}
+
+// In models with windows, the other layers have no positions.
+void exaone4_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  constexpr int64_t kWindow = 4096;
+  std::vector<nn::LayerOptions>& stack = model.config.decoder.layers;
+  describe_rotary_layer(fields, model);
+  llama_fields(fields, model, {.key_heads = 32, .epsilon = 1e-5});
+  int64_t window = window_of(model.config), interval = 4;
+  const bool placed = model.config.decoder.first().attention.positions.kind == nn::PositionKind::rotary;
+  if (!fields.reads() && window == 0 && !placed) window = kWindow;
+  fields.count_or_null("sliding_window", window, kWindow);
+  if (fields.absent("layer_types") && fields.reads()) fields("sliding_window_pattern", interval, interval);
+  fields.require("sliding_window_pattern", interval >= 1, "at least 1");
+  fields.irrelevant("sliding_window_pattern");  // beside the list, a word ("LLLG") or a number
+  layer_types(fields, model, window, [&](int64_t i) { return window > 0 && (i + 1) % interval != 0; });
+  for (nn::LayerOptions& layer : stack) {
+    if (window > 0 && layer.attention.window == 0) layer.attention.positions = {};
+  }
+}
+
+Described<LanguageModelConfig> base(nn::QueryKeyNorm norm) {
+  Described<LanguageModelConfig> model = llama_base();
+  model.layer.norm = nn::NormPlacement::output;
+  model.layer.attention.query_key_norm = norm;
+  return model;
+}
+
+}  // namespace
+
+LanguageFamily olmo2_family() {
+  return {.model_type = "olmo2",
+          .classes = {{"Olmo2ForCausalLM"}, {"Olmo2Model"}},
+          .base = base(nn::QueryKeyNorm::all_heads),
+          .table = olmo2_table,
+          .weight_map = output_norm_weight_map};
+}
+
+LanguageFamily olmo3_family() {
+  return {.model_type = "olmo3",
+          .classes = {{"Olmo3ForCausalLM"}, {"Olmo3Model"}},
+          .base = base(nn::QueryKeyNorm::all_heads),
+          .table = olmo3_table,
+          .weight_map = output_norm_weight_map};
+}
+
+LanguageFamily exaone4_family() {
+  return {.model_type = "exaone4",
+          .classes = {{"Exaone4ForCausalLM"}, {"Exaone4Model"}},
+          .base = base(nn::QueryKeyNorm::head),
+          .table = exaone4_table,
+          .weight_map = output_norm_weight_map};
+}
+
+}  // namespace qkv::models
