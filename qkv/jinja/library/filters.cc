@@ -146,7 +146,6 @@ Value wordcount(Run& run, const Value& value, Args args) {
 Value truncate(Run& run, const Value& value, Args args) {
   const Bound bound(run, "truncate", args, {"length", "killwords", "end", "leeway"});
   check_defined(run, value);
-  if (!value.is_string()) run.fail(concat("truncate: expected a str, found a ", value.type_name()));
   const int64_t length = bound.integer_or(0, 255);
   const std::string end = bound.find(2) != nullptr ? bound.text(2) : "...";
   const int64_t leeway = bound.find(3) == nullptr || bound.find(3)->is_none() ? 5 : bound.integer_or(3, 5);
@@ -154,10 +153,10 @@ Value truncate(Run& run, const Value& value, Args args) {
   if (length < end_size || leeway < 0)
     run.fail(concat("truncate: expected a length of at least ", end_size,
                     " and a leeway of at least 0, found ", length, " and ", leeway));
+  const std::optional<int64_t> size = jinja::length(run, value);
+  if (size && *size - length <= leeway) return value;
+  if (!value.is_string()) run.fail(concat("truncate: expected a str, found a ", value.type_name()));
   const std::u32string all = decode_utf8(value.string());
-  run.step(all.size() / 64);
-  if (static_cast<int64_t>(all.size()) <= length || static_cast<int64_t>(all.size()) - length <= leeway)
-    return value;
   std::u32string kept = all.substr(0, static_cast<size_t>(length - end_size));
   if (!bound.truth_or(1, false)) kept = kept.substr(0, kept.rfind(U' '));
   return run.text_like(value, encode_utf8(kept) + end);

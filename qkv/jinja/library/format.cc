@@ -135,9 +135,9 @@ class Percent {
       out += conversion(at);
       run_.check_text(out.size());
     }
-    const size_t given = values_.kind() == Value::Kind::tuple ? values_.items().size()
-                         : values_.is_dict()                  ? 0
-                                                              : 1;
+    // Python checks neither mappings nor lists, which it takes for mappings.
+    const bool single = values_.is_none() || values_.is_numeric() || values_.is_string();
+    const size_t given = values_.kind() == Value::Kind::tuple ? values_.items().size() : single ? 1 : 0;
     if (!named_ && used_ < given) run_.fail("a format: expected as many values as conversions, found more");
     return out;
   }

@@ -259,9 +259,11 @@ Value select(Run& run, const Value& value, Args args) {
   return generated(run, [&](std::vector<Value>& out) {
     if (!truth(run, value)) return;
     constexpr size_t kTest = by_attribute ? 1 : 0;
-    if (by_attribute && args.positional.empty())
-      run.fail("selectattr, rejectattr: expected the name of an attribute");
-    const Value path = by_attribute ? args.positional[0] : Value();
+    Value path;
+    if (by_attribute) {
+      if (args.positional.empty()) run.fail("selectattr, rejectattr: expected the name of an attribute");
+      path = args.positional[0];
+    }
     Test test = nullptr;
     Arguments rest;
     if (args.positional.size() > kTest) {

@@ -118,9 +118,11 @@ std::optional<Value> method(Run& run, const Value& self, std::string_view name) 
       return in(kDictMethods);
     case Value::Kind::boolean:
     case Value::Kind::integer:
+      if (name == "real") return self.integral();
       if (among(kNumberAttributes, name)) return bound_method(run, self, name, nullptr);
       return std::nullopt;
     case Value::Kind::number:
+      if (name == "real") return self;
       if (among(kFloatAttributes, name)) return bound_method(run, self, name, nullptr);
       return std::nullopt;
     default:

@@ -21,6 +21,9 @@ constexpr const char* symbol(Operator op) {
 [[noreturn]] void fail_operands(Run& run, Operator op, const Value& a, const Value& b) {
   check_defined(run, a);
   check_defined(run, b);
+  if (a.as<View>() != nullptr || b.as<View>() != nullptr)
+    run.fail(
+        concat("'", symbol(op), "' of a ", a.type_name(), " and a ", b.type_name(), " is not supported"));
   run.fail(concat("expected operands that fit '", symbol(op), "', found a ", a.type_name(), " and a ",
                   b.type_name()));
 }
@@ -352,7 +355,7 @@ std::vector<Value> iterate(Run& run, const Value& value) {
       for (size_t at = 0; at < text.size();) {
         const size_t begin = at;
         next_character(text, at);
-        all.push_back(run.text_like(value, text.substr(begin, at - begin)));
+        all.push_back(run.text(text.substr(begin, at - begin)));
       }
       return all;
     }
