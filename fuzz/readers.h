@@ -6,7 +6,8 @@
 
 namespace qkv::fuzz {
 
-inline constexpr std::array kReaders{&checkpoint,
+inline constexpr std::array kReaders{&chat_template,
+                                     &checkpoint,
                                      &cifar,
                                      &command_line,
                                      &corpus,

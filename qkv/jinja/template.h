@@ -1,7 +1,7 @@
 #pragma once
 // Chat templates: the subset of Jinja that the templates of language models use, with the results of Python's
 // jinja2 3.1 in the settings of transformers (ImmutableSandboxedEnvironment, trim_blocks, lstrip_blocks,
-// loopcontrols, `generation` blocks). docs/chat.md lists what is supported.
+// loopcontrols, `generation` blocks). docs/chat-templates.md lists what is supported.
 
 #include <ctime>
 #include <functional>

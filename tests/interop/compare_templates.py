@@ -227,7 +227,7 @@ def snippet(random):
     return f"{{{{ {made} }}}}"
 
 
-# What qkv refuses by design (docs/chat.md): among it the slices of what has none, which jinja2 accepts for constants only. What Python
+# What qkv refuses by design (docs/chat-templates.md): among it the slices of what has none, which jinja2 accepts for constants only. What Python
 # prints with an address.
 LIMITS = re.compile("is not supported|64 bits|at most|to slice, found|not UTF-8|complex")
 ADDRESS = re.compile(r" object at 0x|<(built-in |bound )?method|<function|<generator|<class|_iterator|<jinja2")
@@ -294,7 +294,7 @@ def main():
     if options.snippets:
         differing += compare([("snippet", snippet(generator), SNIPPET_CONTEXT) for _ in range(options.snippets)], options.dump, "snippets")
     for name, source, context, expected, error, ours in differing[:options.show]:
-        print(f"--- {name}\n{source if name == 'snippet' else ''}\n  jinja2: {expected!r} {error}\n  qkv:    {ours}")
+        print(f"--- {name}\n{source if name == 'snippet' else ''}\n  jinja2: {repr(expected)[:700]} {error}\n  qkv:    {str(ours)[:700]}")
         if name != "snippet":
             print(f"  context: {json.dumps(context, ensure_ascii=False)}")
     sys.exit(1 if differing else 0)

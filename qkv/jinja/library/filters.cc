@@ -145,7 +145,6 @@ Value wordcount(Run& run, const Value& value, Args args) {
 
 Value truncate(Run& run, const Value& value, Args args) {
   const Bound bound(run, "truncate", args, {"length", "killwords", "end", "leeway"});
-  check_defined(run, value);
   const int64_t length = bound.integer_or(0, 255);
   const std::string end = bound.find(2) != nullptr ? bound.text(2) : "...";
   const int64_t leeway = bound.find(3) == nullptr || bound.find(3)->is_none() ? 5 : bound.integer_or(3, 5);

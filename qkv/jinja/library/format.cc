@@ -10,6 +10,7 @@
 #include "qkv/base/utf8.h"
 #include "qkv/jinja/library/methods.h"
 #include "qkv/jinja/python/strings.h"
+#include "qkv/jinja/run/objects.h"
 #include "qkv/jinja/run/operators.h"
 
 namespace qkv::jinja {
@@ -135,8 +136,9 @@ class Percent {
       out += conversion(at);
       run_.check_text(out.size());
     }
-    // Python checks neither mappings nor lists, which it takes for mappings.
-    const bool single = values_.is_none() || values_.is_numeric() || values_.is_string();
+    // Python does not check what has items by key or index, which it takes for a mapping.
+    const bool single = values_.is_none() || values_.is_numeric() || values_.is_string() ||
+                        (values_.kind() == Value::Kind::object && values_.as<Range>() == nullptr);
     const size_t given = values_.kind() == Value::Kind::tuple ? values_.items().size() : single ? 1 : 0;
     if (!named_ && used_ < given) run_.fail("a format: expected as many values as conversions, found more");
     return out;

@@ -43,6 +43,7 @@ Dict dictionary(Run& run, Args args, const char* what) {
   Dict made;
   if (!args.positional.empty()) {
     const Value& from = args.positional[0];
+    check_defined(run, from);
     if (from.is_dict()) {
       made = from.dict();
     } else {

@@ -94,7 +94,7 @@ class JsonWriter {
       if (known != std::string_view::npos && known % 2 == 0) {
         out_ += '\\';
         out_ += kShort[known + 1];
-      } else if (c < 0x20 || (ascii_ && c >= 0x7F && c < 0x10000 && c != 0x7F)) {
+      } else if (c < 0x20 || (ascii_ && c >= 0x7F && c < 0x10000)) {
         escape(c);
       } else if (ascii_ && c >= 0x10000) {
         escape(0xD800 + ((c - 0x10000) >> 10));

@@ -73,6 +73,7 @@ constexpr std::array<Method, 2> kSequenceMethods = {{{"count", count_of}, {"inde
 constexpr std::array kDictChanges = {"clear", "pop", "popitem", "setdefault", "update"};
 constexpr std::array kListChanges = {"append", "clear",  "extend",  "insert",
                                      "pop",    "remove", "reverse", "sort"};
+constexpr std::array kRangeAttributes = {"count", "index", "start", "stop", "step"};
 constexpr std::array kNumberAttributes = {
     "as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator",
     "from_bytes",       "imag",      "numerator",  "real",      "to_bytes"};
@@ -124,6 +125,10 @@ std::optional<Value> method(Run& run, const Value& self, std::string_view name) 
     case Value::Kind::number:
       if (name == "real") return self;
       if (among(kFloatAttributes, name)) return bound_method(run, self, name, nullptr);
+      return std::nullopt;
+    case Value::Kind::object:
+      if (self.as<Range>() != nullptr && among(kRangeAttributes, name))
+        return bound_method(run, self, name, nullptr);
       return std::nullopt;
     default:
       return std::nullopt;

@@ -322,7 +322,7 @@ Value arithmetic(Run& run, Operator op, const Value& a, const Value& b) {
   const auto repeats = [](const Value& value) { return value.is_string() || value.is_sequence(); };
   if (op == Operator::mul && repeats(a) && b.is_integral()) return repeated(run, a, b.integral());
   if (op == Operator::mul && repeats(b) && a.is_integral()) return repeated(run, b, a.integral());
-  if (op == Operator::mod && a.is_string() && !b.is_undefined()) {
+  if (op == Operator::mod && a.is_string()) {
     if (a.is_markup()) run.fail("formatting the result of 'safe' is not supported");
     return run.text(format_percent(run, a.string(), b));
   }

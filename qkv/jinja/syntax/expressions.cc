@@ -83,6 +83,8 @@ ExpressionPtr ExpressionParser::target(TupleOptions options) {
 void ExpressionParser::check_target(const Expression& made) const {
   if (made.kind == Kind::tuple) {
     for (const ExpressionPtr& one : made.children) check_target(*one);
+  } else if (made.kind == Kind::name && made.name == "loop" && for_nesting_ > 0) {
+    fail_at(name_, made.line, "expected a name to assign to, found 'loop' in a loop");
   } else if (made.kind != Kind::name && made.kind != Kind::namespaced) {
     fail_at(name_, made.line, "expected a name to assign to, found another expression");
   }
@@ -323,6 +325,7 @@ ExpressionPtr ExpressionParser::attribute(ExpressionPtr of) {
 
 ExpressionPtr ExpressionParser::subscript(ExpressionPtr of) {
   const int line = take().line;
+  if (skip_op("]")) return node(Kind::item, line, std::move(of), make(Kind::tuple, line));
   ExpressionPtr begin = is_op(":") ? nullptr : expression();
   if (begin != nullptr && !is_op(":")) {
     if (is_op(",")) {

@@ -40,6 +40,7 @@ class ExpressionParser : public TokenCursor {
     bool caller = false, kwargs = false, varargs = false;
   };
   Mentions mentions_;
+  int for_nesting_ = 0;  // loops around the current position
 
  private:
   static ExpressionPtr make(Kind kind, int line, std::string name = "");

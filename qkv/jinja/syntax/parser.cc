@@ -113,6 +113,7 @@ class Parser : public ExpressionParser {
   std::unique_ptr<Statement> for_statement(int line) {
     take();
     auto made = statement(Statement::Kind::loop, line);
+    ++for_nesting_;
     made->targets.push_back(target({.end = "in"}));
     expect_word("in");
     made->expressions.push_back(tuple({.conditional = false, .end = "recursive"}));
@@ -122,6 +123,7 @@ class Parser : public ExpressionParser {
     made->bodies.push_back(block({"else", "endfor"}, "for"));
     --loops_;
     if (take().text == "else") made->bodies.push_back(whole_block("endfor", "for"));
+    --for_nesting_;
     return made;
   }
 
@@ -226,7 +228,7 @@ class Parser : public ExpressionParser {
     return made;
   }
 
-  int loops_ = 0;  // around the current position, within the macro
+  int loops_ = 0;  // around the current position, within its macro: those that `break` ends
 };
 
 }  // namespace
