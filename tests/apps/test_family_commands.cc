@@ -135,6 +135,41 @@ TEST_F(FamilyCommands, EmbedReadsTheSettingsOfASentenceTransformersFolder) {
   expect_refused("embed %vit_base --prompt a", 2, {"--prompt", "only for text models"}, "x\n");
 }
 
+// A decoder's hidden states are pooled, too.
+TEST_F(FamilyCommands, EmbedPoolsADecoder) {
+  const std::string last = output("embed %llama --pool last", "a red dog\n");
+  EXPECT_NE(last, output("embed %llama", "a red dog\n"));
+  EXPECT_EQ(output("embed %llama --pool last", "the man\na red dog\n"),
+            output("embed %llama --pool last", "the man\n") + last);
+  EXPECT_EQ(output("embed %llama --pool last --dimensions 2", "a red dog\n"),
+            last.substr(0, last.find(' ', last.find(' ') + 1)) + "\n");
+  expect_refused("embed %llama --dimensions 9", 2, {"dimensions: expected 1 to 8", "found 9"}, "a\n");
+  expect_refused("embed %llama --prompt-name query", 2, {"config_sentence_transformers.json"}, "a\n");
+  expect_refused("embed %llama --prompt-name query --prompt a", 2, {"--prompt-name"}, "a\n");
+}
+
+TEST_F(FamilyCommands, RerankScoresLinesAndOrdersThem) {
+  const json golden = json::parse(read_file(QKV_TEST_DATA "/pipelines/golden/rerankers.json"));
+  const json& one = golden["cases"][0];
+  std::filesystem::copy(recorded_model(one["model"]), scratch_ / "model");
+  for (const auto& [name, content] : one["files"].items()) scratch_.write("model/" + name, content.dump());
+  std::string input;
+  for (const json& text : golden["texts"]) input += text.get<std::string>() + "\n";
+  const std::string command = concat("rerank @/model --query '", golden["query"].get<std::string>(), "'");
+  const std::vector<json> scores = line_results(command, input);
+  ASSERT_EQ(scores.size(), 4u);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(scores[i]["score"].get<float>(), one["scores"][i].get<float>(), 5e-6);
+  const std::vector<json> best = line_results(command + " --top 2", input);
+  ASSERT_EQ(best.size(), 2u);
+  EXPECT_EQ(best[0]["line"], 2);
+  EXPECT_EQ(best[0]["text"], golden["texts"][1]);
+  EXPECT_EQ(best[0]["score"], scores[1]["score"]);
+  EXPECT_EQ(best[1]["line"], 1);
+  EXPECT_EQ(output(command + " --top 1", input).substr(0, 9),
+            output(command, golden["texts"][1].get<std::string>() + "\n").substr(0, 8) + "\t");
+}
+
 class LanguageCommands : public FamilyCommands, public ::testing::WithParamInterface<std::string> {
  protected:
   const std::string generate_ = concat("generate %", GetParam(), " --max-new-tokens ");
@@ -285,7 +320,8 @@ TEST_F(FamilyCommands, RefuseModelsWithoutTheHead) {
   expect_refused("generate %bert_base a", 1,
                  {"model_type", "llama, mistral",
                   "a text encoder; open it with qkv fill-mask, classify, tag or embed\n"});
-  expect_refused("embed %gpt2_untied_relu", 1, {"model_type", "bert, roberta, "});
+  expect_refused("fill-mask %gpt2_untied_relu", 1, {"masked-language head"}, input);
+  expect_refused("rerank %bert_texts --query a", 1, {"a reranking (of one label) head"}, input);
   expect_refused("generate %nowhere --prompt a", 1, {"there is no such folder"});
 }
 

@@ -102,8 +102,7 @@ TEST(Reranker, NeedsOneLabel) {
 }
 
 TEST(Reranker, OrdersTiesByPlaceAndLeavesErrorsOut) {
-  const std::vector<Reranked> results{
-      {.score = 1}, {.score = 2}, {.score = 9, .error = "too long"}, {.score = 2}};
+  const std::vector<Reranked> results{{1, ""}, {2, ""}, {9, "too long"}, {2, ""}};
   EXPECT_EQ(by_score(results), (std::vector<size_t>{1, 3, 0}));
 }
 
