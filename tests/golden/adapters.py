@@ -59,6 +59,9 @@ record("adapter_gpt2", "gpt2", hf.AutoModelForCausalLM, of_texts(types=False), r
        target_modules=["c_attn", "c_fc"], task_type="CAUSAL_LM", alpha_pattern={"c_fc": 9})
 record("adapter_llama_grouped", "llama_grouped", hf.AutoModelForCausalLM, of_texts(types=False), r=2, lora_alpha=4,
        use_rslora=True, target_modules=["q_proj", "k_proj", "down_proj"], task_type="CAUSAL_LM")
+# Queries, keys and values are one module, fused within groups of heads.
+record("adapter_falcon_groups", "falcon_groups", hf.AutoModelForCausalLM, of_texts(types=False), r=2, lora_alpha=4,
+       target_modules=["query_key_value", "dense_h_to_4h"], task_type="CAUSAL_LM")
 # transformers 5 names the modules of ViT as qkv does.
 record("adapter_vit_images", "vit_images", hf.AutoModelForImageClassification, of_images, r=2, lora_alpha=6,
        target_modules=["q_proj", "v_proj", "fc1"], modules_to_save=["classifier"])

@@ -43,6 +43,14 @@ def width(size):
     return size["d_model"] // size["heads"]
 
 
+def gpt_neo(size, **other):
+    layers = [["local", "global"][i % 2] for i in range(size["layers"])]
+    return hf.GPTNeoForCausalLM(hf.GPTNeoConfig(
+        vocab_size=size["vocabulary"], max_position_embeddings=size["positions"], hidden_size=size["d_model"],
+        intermediate_size=size["d_ff"], num_layers=size["layers"], num_heads=size["heads"], window_size=4,
+        attention_types=[[[kind], 1] for kind in layers], bos_token_id=1, eos_token_id=2, **other))
+
+
 def bloom(size, **other):
     return hf.BloomForCausalLM(hf.BloomConfig(vocab_size=size["vocabulary"], hidden_size=size["d_model"], n_layer=size["layers"],
                                               n_head=size["heads"], bos_token_id=1, eos_token_id=2, **other))
@@ -242,6 +250,11 @@ CASES = {
     "codegen": lambda size: gpt(size, "CodeGen", width(size), n_head=4, rotary_dim=2 * (width(size) // 4)),
     "gpt_bigcode": lambda size: gpt(size, "GPTBigCode"),
     "gpt_bigcode_heads": lambda size: gpt(size, "GPTBigCode", multi_query=False, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
+    "gpt_neo": lambda size: gpt_neo(size),
+    "gpt_neo_untied": lambda size: gpt_neo(size, tie_word_embeddings=False, activation_function="relu", layer_norm_epsilon=1e-3),
+    "biogpt": lambda size: llama(size, 0, "BioGpt", pad_token_id=0),
+    "biogpt_unscaled": lambda size: llama(size, 0, "BioGpt", pad_token_id=0, scale_embedding=False, tie_word_embeddings=False,
+                                          hidden_act="relu"),
     "bloom": lambda size: bloom(size),
     "bloom_untied": lambda size: bloom(size, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
     "mpt": lambda size: mpt(size),

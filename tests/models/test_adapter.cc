@@ -35,7 +35,8 @@ Tensor class_logits(const TextEncoder& model, const FamilyCase& one) {
 TEST(Adapter, MatchesPeft) {
   for (const auto& [base, name] : {std::pair("gpt2", "adapter_gpt2"),
                                    {"llama_grouped", "adapter_llama_grouped"},
-                                   {"llama_grouped", "adapter_llama_patterns"}}) {
+                                   {"llama_grouped", "adapter_llama_patterns"},
+                                   {"falcon_groups", "adapter_falcon_groups"}}) {
     const FamilyCase one(base);
     const std::filesystem::path folder = golden(name);
     const Golden expected((folder / "expected.safetensors").string());

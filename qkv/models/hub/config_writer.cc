@@ -54,6 +54,10 @@ void ConfigWriter::numbers(const std::string& key, std::span<const double> value
   object_->fields[key] = std::vector(values.begin(), values.end());
 }
 
+void ConfigWriter::repeated(const std::string& key, const std::vector<std::string>& values, int64_t count) {
+  object_->fields[key] = Json::array({Json::array({values, count})});
+}
+
 void ConfigWriter::flags(const std::string& key, const std::vector<bool>& flags) {
   Json& field = object_->fields[key] = Json::array();
   for (const bool flag : flags) field.push_back(flag ? 1 : 0);
