@@ -31,7 +31,8 @@ class ConfigWriter {
   void numbers(const std::string& key, std::span<const double> values);
   // A list of one pair: the values, and how often they repeat.
   void repeated(const std::string& key, const std::vector<std::string>& values, int64_t count);
-  void flags(const std::string& key, const std::vector<bool>& flags);  // a list of 0 and 1
+  void numbers(const std::string& key, const std::vector<int64_t>& values);  // a list
+  void flags(const std::string& key, const std::vector<bool>& flags);        // a list of 0 and 1
   void object(const std::string& key, const ConfigWriter& fields);
 
   // Removes fields, separated by spaces.
