@@ -79,6 +79,7 @@ Cost operator+(const Cost& a, const Cost& b) {
   // Bounded by the parameters, which are checked.
   sum.matrix_parameters = a.matrix_parameters + b.matrix_parameters;
   sum.matrix_rows = a.matrix_rows + b.matrix_rows;
+  sum.inactive_parameters = a.inactive_parameters + b.inactive_parameters;
   return sum;
 }
 
@@ -87,6 +88,7 @@ Cost operator*(int64_t count, const Cost& layer) {
   Cost product = cost_of(n * layer.parameters, n * layer.macs, n * layer.pointwise, n * layer.activations);
   product.matrix_parameters = count * layer.matrix_parameters;
   product.matrix_rows = count * layer.matrix_rows;
+  product.inactive_parameters = count * layer.inactive_parameters;
   return product;
 }
 
@@ -158,7 +160,37 @@ std::vector<PartCost> attention_parts(const AttentionCostOptions& options) {
 
 Cost attention_cost(const AttentionCostOptions& options) { return total(attention_parts(options)); }
 
+namespace {
+
+Cost experts_cost(const FeedForwardCostOptions& options) {
+  const Count tokens = size("tokens", options.tokens), width = size("d_model", options.d_model);
+  const Count chosen = size("experts_per_token", options.experts_per_token), experts = options.experts;
+  if (options.experts_per_token > options.experts) {
+    throw UsageError(
+        concat("experts_per_token: expected 1 to ", options.experts, ", found ", options.experts_per_token));
+  }
+  FeedForwardCostOptions one = options;
+  one.experts = 0;
+  one.tokens = (tokens * chosen).value();
+  const Cost expert = feed_forward_cost(one);
+  Cost sum = options.experts * Cost{.parameters = expert.parameters,
+                                    .matrix_parameters = expert.matrix_parameters,
+                                    .matrix_rows = expert.matrix_rows};
+  sum.inactive_parameters = (options.experts - options.experts_per_token) * expert.parameters;
+  // All tokens' pairs run through experts, which are alike.
+  sum = sum + cost_of(0, expert.macs, expert.pointwise, expert.activations);
+  // The router, which is no matrix of another dtype, and the softmax of its logits.
+  sum = sum + cost_of(experts * width, tokens * experts * width, tokens * experts * kSoftmaxOperations,
+                      2 * (tokens * experts));
+  // The rows of each pair, weighted and added; kept are those before and after the expert, and the sums.
+  const Count pairs = tokens * chosen * width;
+  return sum + cost_of(0, 0, 2 * pairs, 2 * pairs + tokens * width);
+}
+
+}  // namespace
+
 Cost feed_forward_cost(const FeedForwardCostOptions& options) {
+  if (options.experts != 0) return experts_cost(options);
   const Cost wide = linear_cost(
       {.inputs = options.d_model, .outputs = options.d_ff, .tokens = options.tokens, .bias = options.bias});
   const Cost narrow = linear_cost(

@@ -14,6 +14,8 @@ namespace qkv::explain {
 
 struct Cost {
   int64_t parameters = 0;
+  // Those of the experts that a token does not use.
+  int64_t inactive_parameters = 0;
   // Multiply-accumulates of all matrix products, including the two of attention.
   int64_t macs = 0;
   // Floating-point operations outside the products. An addition, multiplication, division or function (exp,
@@ -26,6 +28,7 @@ struct Cost {
   // Parameters in weight matrices and tables, which may be bf16 or i8, and their number of rows.
   int64_t matrix_parameters = 0, matrix_rows = 0;
 
+  int64_t active_parameters() const { return parameters - inactive_parameters; }
   int64_t flops() const { return 2 * macs + pointwise; }
   // With weight matrices of `dtype`; i8 has a scale of 4 bytes per row.
   int64_t weight_bytes(DType dtype = DType::f32) const {
@@ -80,6 +83,7 @@ struct FeedForwardCostOptions {
   int64_t tokens = 1;
   bool bias = true;
   bool gated = false;
+  int64_t experts = 0, experts_per_token = 2;  // nn::ExpertOptions, without shared ones; 0: one feed-forward
 };
 Cost feed_forward_cost(const FeedForwardCostOptions& options);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -9,11 +10,14 @@ namespace qkv::explain {
 namespace {
 
 std::string part_of(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, const char*>, 7> kParts{
+  static constexpr std::array<std::pair<std::string_view, const char*>, 10> kParts{
       {{"embed_", "embeddings"},
        {"layer_norm.", "norms"},
        {".self_attn.", "self_attention"},
        {".encoder_attn.", "cross_attention"},
+       {".experts.", "experts"},
+       {".router.", "router"},
+       {".shared_", "shared_expert"},
        {".fc1.", "feed_forward"},
        {".fc2.", "feed_forward"},
        {".gate.", "feed_forward"}}};
@@ -25,17 +29,31 @@ std::string part_of(const std::string& name) {
   return head;
 }
 
+// Experts are alike: a token's are the first ones. ".layers.3.experts.7." is one of layer 3.
+bool is_active(const std::string& name, const nn::StackOptions& stack) {
+  const auto number_after = [&](std::string_view word) -> std::optional<size_t> {
+    const size_t at = name.find(word);
+    if (at == std::string::npos) return std::nullopt;
+    return std::stoul(name.substr(at + word.size()));
+  };
+  const auto layer = number_after("layers."), expert = number_after(".experts.");
+  if (!layer || !expert || *layer >= stack.layers.size()) return true;
+  return static_cast<int64_t>(*expert) < stack.layers[*layer].experts.per_token;
+}
+
 int64_t bytes(const Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor.bytes()) : 0; }
 
 }  // namespace
 
-std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterVisitor&)>& visit) {
+std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterVisitor&)>& visit,
+                                   const nn::StackOptions& stack) {
   std::vector<PartCount> parts;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
     const std::string part = part_of(name);
     auto found = std::ranges::find(parts, part, &PartCount::name);
     if (found == parts.end()) found = parts.insert(parts.end(), {.name = part});
     found->parameters += parameter.shape.numel();
+    if (is_active(name, stack)) found->active += parameter.shape.numel();
     found->weight_bytes += bytes(parameter.variable.value()) + bytes(parameter.weight().scales());
   });
   return parts;

@@ -4,18 +4,23 @@
 #include <string>
 #include <vector>
 
+#include "qkv/nn/layer_options.h"
 #include "qkv/nn/parameter.h"
 
 namespace qkv::explain {
 
 struct PartCount {
-  // "embeddings", "self_attention", "feed_forward", "norms"; model heads by their own names.
+  // "embeddings", "self_attention", "feed_forward", "router", "experts", "norms"; model heads by their own
+  // names.
   std::string name;
   int64_t parameters = 0;
+  int64_t active = 0;        // those that a token uses: of the experts, its own alone
   int64_t weight_bytes = 0;  // in their actual dtypes
 };
 
 // Sums over all layers, in order of first visit.
-std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterVisitor&)>& visit);
+// `stack`: that of a model whose layers may have experts.
+std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterVisitor&)>& visit,
+                                   const nn::StackOptions& stack = {});
 
 }  // namespace qkv::explain

@@ -18,6 +18,8 @@ void visit_shape(Shape& shape, const Visitor& visitor) {
   visitor("heads", shape.heads);
   visitor("key_heads", shape.key_heads);
   visitor("d_ff", shape.d_ff);
+  visitor("experts", shape.experts);
+  visitor("experts_per_token", shape.experts_per_token);
   visitor("max_positions", shape.max_positions);
   visitor("dropout", shape.dropout);
   visitor("attention_dropout", shape.attention_dropout);
@@ -45,7 +47,9 @@ nn::StackOptions blocks(const ModelShape& shape, nn::LayerOptions layer) {
           .drop_path = shape.drop_path};
 }
 
-void refuse_key_heads(const ModelShape& shape, const char* blocks) {
+void refuse_others(const ModelShape& shape, const char* blocks) {
+  if (shape.experts != 0)
+    throw UsageError(concat("experts: expected 0 in the blocks of ", blocks, ", found ", shape.experts));
   if (shape.key_heads == 0 || shape.key_heads == shape.heads) return;
   throw UsageError(concat("key_heads: expected 0 or ", shape.heads, " in the blocks of ", blocks, ", found ",
                           shape.key_heads));
@@ -61,6 +65,7 @@ void ModelShape::validate() const {
   require_at_least("heads", 1, heads, kMaxHeads);
   require_at_least("key_heads", 0, key_heads, kMaxHeads);
   require_at_least("d_ff", 1, d_ff);
+  nn::ExpertOptions{.count = experts, .per_token = experts_per_token}.validate();
   require_at_least("max_positions", 1, max_positions);
   if (d_model % heads != 0)
     throw UsageError(concat("heads: expected a divisor of d_model ", d_model, ", found ", heads));
@@ -110,7 +115,7 @@ std::vector<std::pair<std::string, std::string>> fields(const ModelShape& shape)
 
 TextEncoderConfig bert(const ModelShape& shape, int64_t vocabulary) {
   shape.validate();
-  refuse_key_heads(shape, "BERT");
+  refuse_others(shape, "BERT");
   constexpr float kEpsilon = 1e-12f;
   return {
       .vocabulary = vocabulary,
@@ -126,7 +131,7 @@ TextEncoderConfig bert(const ModelShape& shape, int64_t vocabulary) {
 
 LanguageModelConfig gpt2(const ModelShape& shape, int64_t vocabulary, int32_t bos_id, int32_t eos_id) {
   shape.validate();
-  refuse_key_heads(shape, "GPT-2");
+  refuse_others(shape, "GPT-2");
   return {
       .vocabulary = vocabulary,
       .max_positions = shape.max_positions,
@@ -151,6 +156,7 @@ LanguageModelConfig llama(const ModelShape& shape, int64_t vocabulary, int32_t b
                                     .activation = Activation::silu,
                                     .gated = true,
                                     .feed_forward_bias = false,
+                                    .experts = {.count = shape.experts, .per_token = shape.experts_per_token},
                                     .norm = nn::NormPlacement::pre,
                                     .norm_kind = nn::NormKind::rms,
                                     .attention = {.bias = nn::ProjectionBiases::all(false),
@@ -164,7 +170,7 @@ LanguageModelConfig llama(const ModelShape& shape, int64_t vocabulary, int32_t b
 ImageEncoderConfig vit(const ModelShape& shape, int64_t channels, int64_t side, int64_t patch,
                        std::vector<std::string> labels) {
   shape.validate();
-  refuse_key_heads(shape, "ViT");
+  refuse_others(shape, "ViT");
   return {
       .channels = channels,
       .height = side,

@@ -19,6 +19,8 @@ struct ModelShape {
   int64_t heads = 4;      // d_k = d_v = d_model / heads
   int64_t key_heads = 0;  // of keys and values, a divisor of heads (llama()); 0: heads
   int64_t d_ff = 1024;
+  // Each feed-forward is a mixture of experts of inner width d_ff (llama()); 0: none.
+  int64_t experts = 0, experts_per_token = 2;
   int64_t max_positions = 512;  // maximum length of a text, in tokens
   float dropout = 0.1f;         // of the embeddings and after each sublayer
   float attention_dropout = 0.1f;
@@ -44,7 +46,8 @@ std::vector<std::pair<std::string, std::string>> fields(const ModelShape& shape)
 TextEncoderConfig bert(const ModelShape& shape, int64_t vocabulary);
 // GPT-2's (Radford et al. 2019). The ids may be negative: none.
 LanguageModelConfig gpt2(const ModelShape& shape, int64_t vocabulary, int32_t bos_id, int32_t eos_id);
-// LLaMA's (Touvron et al. 2023): RMS norms, rotary positions, a gated feed-forward, no biases. Likewise.
+// LLaMA's (Touvron et al. 2023): RMS norms, rotary positions, a gated feed-forward, no biases. With experts:
+// Mixtral's (Jiang et al. 2024). Likewise.
 LanguageModelConfig llama(const ModelShape& shape, int64_t vocabulary, int32_t bos_id, int32_t eos_id);
 // ViT's (Dosovitskiy et al. 2021), for square images of `side` pixels, with a classifier.
 ImageEncoderConfig vit(const ModelShape& shape, int64_t channels, int64_t side, int64_t patch,

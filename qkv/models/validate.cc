@@ -59,6 +59,7 @@ void validate_layer(const nn::LayerOptions& layer) {
   }
   require_at_least("window", 0, layer.attention.window);
   validate_positions(layer.attention.positions);
+  layer.experts.validate();
   require_epsilon(layer.epsilon);
   require_rate("dropout", layer.dropout);
   require_rate("attention_dropout", layer.attention_dropout);
@@ -70,7 +71,12 @@ void validate_layer(const nn::LayerOptions& layer) {
 void validate_stack(const nn::StackOptions& stack) {
   require_at_least("layers", 1, stack.size(), nn::kMaxLayers);
   require_rate("drop_path", stack.drop_path);
-  for (int64_t i = 0; i < stack.size(); ++i) validate_layer(stack.layer_at(i));
+  int64_t experts = 0;
+  for (int64_t i = 0; i < stack.size(); ++i) {
+    validate_layer(stack.layer_at(i));
+    experts += stack.layers[static_cast<size_t>(i)].experts.count;
+  }
+  require_at_least("experts of all layers", 0, experts, nn::kMaxExperts);
 }
 
 void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOptions& stack) {

@@ -1,15 +1,36 @@
 #include "qkv/nn/feed_forward.h"
 
+#include "qkv/base/error.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/gated.h"
+#include "qkv/ops/general/arithmetic.h"
 
 namespace qkv::nn {
+namespace {
+
+Variable above(const Variable& x, float limit) { return activate(x - limit, Activation::relu, {}); }
+
+Variable clamped_gate(const Variable& gate, const Variable& up, const GateClamp& clamp,
+                      const Dropout& dropout) {
+  const Variable g = gate - above(gate, clamp.limit);
+  const Variable u = up - above(up, clamp.limit) + above(-up, clamp.limit);
+  const Variable y = (u + 1.0f) * activate(clamp.alpha * g, Activation::silu, {}) / clamp.alpha;
+  return dropout.active() ? activate(y, Activation::identity, dropout) : y;
+}
+
+}  // namespace
 
 DenseFeedForward::DenseFeedForward(const DenseFeedForwardOptions& options)
     : fc1_({.inputs = options.d_model, .outputs = options.d_ff, .bias = options.bias}),
       fc2_({.inputs = options.d_ff, .outputs = options.d_model, .bias = options.bias}),
       activation_(options.activation),
+      clamp_(options.clamp),
       dropout_(options.dropout) {
+  if (!(clamp_.limit >= 0) || (clamp_.limit > 0 && !(options.gated && clamp_.alpha > 0))) {
+    throw UsageError(
+        concat("feed-forward: clamp: expected a limit of 0, or more with a gate and an alpha above 0, found ",
+               clamp_.limit, " and ", clamp_.alpha));
+  }
   if (!options.gated) return;
   gate_.emplace(LinearOptions{.inputs = options.d_model, .outputs = options.d_ff, .bias = options.bias});
   both_.emplace(std::vector{gate_->weight().weight(), fc1_.weight().weight()},
@@ -21,9 +42,13 @@ Variable DenseFeedForward::operator()(const Variable& x, ForwardContext& context
   if (gate_) {
     const Variable inner = linear(x, *both_, context.weight_layout());
     const int64_t d_ff = inner.value().cols() / 2;
-    return fc2_.of([gate = inner.columns(0, d_ff), up = inner.columns(d_ff, d_ff), activation = activation_,
-                    dropout] { return gated(gate, up, activation, dropout); },
-                   {inner}, context);
+    return fc2_.of(
+        [gate = inner.columns(0, d_ff), up = inner.columns(d_ff, d_ff), activation = activation_,
+         clamp = clamp_, dropout] {
+          return clamp.limit > 0 ? clamped_gate(gate, up, clamp, dropout)
+                                 : gated(gate, up, activation, dropout);
+        },
+        {inner}, context);
   }
   // The gradient of relu follows from its result, which the second product needs too. That of other
   // activations follows from their input, from which the result is computed again.

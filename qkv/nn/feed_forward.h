@@ -21,10 +21,20 @@ class FeedForward {
   virtual void visit(const ParameterVisitor& visitor) const = 0;
 };
 
+// Clamped SwiGLU (gpt-oss): with g = min(gate, limit) and u = x W_1 + b_1 within +-limit, the inner part of a
+// gated feed-forward is (u + 1) g sigmoid(alpha g). Replaces the activation.
+struct GateClamp {
+  float limit = 0;  // 0: off
+  float alpha = 1.702f;
+
+  bool operator==(const GateClamp&) const = default;
+};
+
 struct DenseFeedForwardOptions {
   int64_t d_model = 0, d_ff = 0;
   Activation activation = Activation::relu;
   bool gated = false;
+  GateClamp clamp = {};  // of a gated one
   bool bias = true;
   float dropout = 0;  // after the activation
 };
@@ -43,6 +53,7 @@ class DenseFeedForward final : public FeedForward {
   std::optional<Linear> gate_;
   std::optional<LinearWeights> both_;  // gate and fc1 as one product
   Activation activation_;
+  GateClamp clamp_;
   float dropout_;
 };
 

@@ -3,12 +3,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "qkv/kernels/dropout.h"
 #include "qkv/ops/linear.h"
 #include "qkv/tensor/tensor.h"
+
+namespace qkv {
+class RouterBalance;  // ops/general/router.h
+}
 
 namespace qkv::nn {
 
@@ -31,6 +36,7 @@ struct ForwardContext {
   // In training: the dtype to which products round their operands, f32 or bf16 (WeightLayout::packed_bf16).
   DType operands = DType::f32;
   AttentionObserver observer = {};
+  std::shared_ptr<RouterBalance> balance = nullptr;  // the balancing loss of routers; null: none
 
   // How linear layers read their weights.
   WeightLayout weight_layout() const {

@@ -26,12 +26,15 @@ MultiheadAttentionOptions LayerOptions::cross_attention() const {
 }
 
 std::shared_ptr<const FeedForward> LayerOptions::feed_forward() const {
-  return std::make_shared<DenseFeedForward>(DenseFeedForwardOptions{.d_model = d_model,
-                                                                    .d_ff = d_ff,
-                                                                    .activation = activation,
-                                                                    .gated = gated,
-                                                                    .bias = feed_forward_bias,
-                                                                    .dropout = activation_dropout});
+  const DenseFeedForwardOptions one{.d_model = d_model,
+                                    .d_ff = d_ff,
+                                    .activation = activation,
+                                    .gated = gated,
+                                    .clamp = gate_clamp,
+                                    .bias = feed_forward_bias,
+                                    .dropout = activation_dropout};
+  if (experts.count == 0) return std::make_shared<DenseFeedForward>(one);
+  return std::make_shared<Experts>(one, experts);
 }
 
 NormOptions LayerOptions::norm_options() const {

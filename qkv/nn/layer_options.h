@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "qkv/nn/attention.h"
+#include "qkv/nn/experts.h"
 #include "qkv/nn/feed_forward.h"
 #include "qkv/nn/norm.h"
 
@@ -19,10 +20,13 @@ enum class SublayerOrder { serial, parallel, parallel_one_norm };
 struct LayerOptions {
   int64_t d_model = 0, heads = 1;
   int64_t key_heads = 0;  // heads of keys and values, a divisor of heads; 0: same as heads
-  int64_t d_k = 0, d_v = 0, d_ff = 0;
+  int64_t d_k = 0, d_v = 0;
+  int64_t d_ff = 0;  // inner width of the feed-forward, or of each expert
   Activation activation = Activation::relu;
   bool gated = false;  // gated feed-forward
+  GateClamp gate_clamp = {};
   bool feed_forward_bias = true;
+  ExpertOptions experts = {};
   NormPlacement norm = NormPlacement::post;
   NormKind norm_kind = NormKind::layer;
   float epsilon = 1e-5f;

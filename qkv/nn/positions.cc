@@ -60,8 +60,10 @@ float frequency(const PositionOptions& options, int64_t i, int64_t d) {
         return static_cast<double>(d) * std::log(first / (turns * kTurn)) /
                (2 * std::log(options.rotary_base));
       };
-      const double begin = std::max(0.0, std::floor(angle_of(scaling.fast)));
-      double end = std::min(static_cast<double>(d - 1), std::ceil(angle_of(scaling.slow)));
+      const double first_index = angle_of(scaling.fast), last_index = angle_of(scaling.slow);
+      const double begin = std::max(0.0, scaling.truncate ? std::floor(first_index) : first_index);
+      double end =
+          std::min(static_cast<double>(d - 1), scaling.truncate ? std::ceil(last_index) : last_index);
       if (end == begin) end += 0.001;
       const auto slow =
           static_cast<float>(std::clamp((static_cast<double>(i) - begin) / (end - begin), 0.0, 1.0));

@@ -46,6 +46,7 @@ struct RotaryScaling {
   // longrope: the divisors of the angles, r / 2 each, in texts of up to first_positions tokens, and in longer
   // ones, which are not supported: all angles would change with the last position. Kept for saving.
   std::vector<double> short_factors = {}, long_factors = {};
+  bool truncate = true;  // yarn: the ramp begins and ends at whole indices of frequencies
 
   // clang-tidy mistakes the 0 that <=> is compared with for a pointer.
   friend auto operator<=>(const RotaryScaling&,

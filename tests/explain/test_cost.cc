@@ -4,6 +4,7 @@
 #include "qkv/explain/cost.h"
 #include "qkv/kernels/counters.h"
 #include "qkv/models/transformer.h"
+#include "qkv/nn/experts.h"
 
 namespace qkv::explain {
 namespace {
@@ -81,6 +82,32 @@ TEST(FeedForwardCost, CountsBothMapsAndTheActivation) {
   EXPECT_GT(feed_forward_cost({.d_model = 3, .d_ff = 5, .activation = Activation::gelu_exact, .tokens = 7})
                 .pointwise,
             relu.pointwise);
+}
+
+// Of 6 experts a token multiplies by 2.
+TEST(FeedForwardCost, OfExpertsIsThatOfThoseThatATokenHas) {
+  const Cost cost = feed_forward_cost({.d_model = 8,
+                                       .d_ff = 5,
+                                       .activation = Activation::silu,
+                                       .tokens = 7,
+                                       .bias = false,
+                                       .gated = true,
+                                       .experts = 6});
+  const nn::Experts experts(
+      {.d_model = 8, .d_ff = 5, .activation = Activation::silu, .gated = true, .bias = false}, {.count = 6});
+  EXPECT_EQ(cost.parameters, nn::count_parameters(experts));
+  EXPECT_EQ(cost.parameters, 6 * 3 * 8 * 5 + 6 * 8);
+  EXPECT_EQ(cost.active_parameters(), 2 * 3 * 8 * 5 + 6 * 8);
+  EXPECT_EQ(cost.matrix_parameters, 6 * 3 * 8 * 5);
+  EXPECT_EQ(cost.matrix_rows, 6 * (5 + 5 + 8));
+  nn::initialise(experts, 1);
+  const uint64_t before = kernels::counted_macs();
+  nn::ForwardContext context;
+  experts(Tensor::full({7, 8}, 0.5f), context);
+  EXPECT_EQ(cost.macs, static_cast<int64_t>(kernels::counted_macs() - before));
+  EXPECT_EQ((3 * cost).inactive_parameters, 3 * 4 * 3 * 8 * 5);
+  for (const int64_t chosen : {0, 7})
+    EXPECT_THROW(feed_forward_cost({.experts = 6, .experts_per_token = chosen}), UsageError);
 }
 
 models::TransformerConfig preset(const std::string& name, int64_t vocabulary) {

@@ -125,6 +125,15 @@ def every_other(size, first="sliding", second="full"):
     return {"layer_types": [f"{second if i % 2 else first}_attention" for i in range(size["layers"])]}
 
 
+def experts(size, family, key_heads=1, **other):
+    options = {"num_experts_per_tok": 2}
+    if family in ("GptOss", "Mixtral", "Qwen3Moe"):
+        options["head_dim"] = 6
+    if family.startswith("Qwen"):
+        options |= {"num_experts": 5, "moe_intermediate_size": 6}
+    return llama(size, key_heads, family, **options | other)
+
+
 THREE = {"id2label": {0: "bad", 1: "so-so", 2: "good"}, "label2id": {"bad": 0, "so-so": 1, "good": 2}}
 
 ONE = {"id2label": {0: "relevance"}, "label2id": {"relevance": 0}}
@@ -254,6 +263,11 @@ CASES = {
                                            num_attention_heads=2 * size["heads"]),
     "falcon_serial": lambda size: falcon(size, multi_query=False, parallel_attn=False, bias=True, tie_word_embeddings=False,
                                          activation="relu"),
+    "qwen3_moe": lambda size: experts(size, "Qwen3Moe", mlp_only_layers=[1], norm_topk_prob=True),
+    "qwen3_moe_windows": lambda size: experts(size, "Qwen3Moe", None, num_experts_per_tok=3, decoder_sparse_step=2,
+                                              attention_bias=True, use_sliding_window=True, sliding_window=4,
+                                              tie_word_embeddings=True),
+    "mixtral": lambda size: experts(size, "Mixtral", num_local_experts=5, sliding_window=4, rms_norm_eps=1e-3),
     "opt": lambda size: opt(size),
     "opt_untied_gelu": lambda size: opt(size, tie_word_embeddings=False, activation_function="gelu"),
     "bert_base": lambda size: bert(size, "Model"),
@@ -294,6 +308,8 @@ def random_model(name, size, seed):
     torch.manual_seed(seed)
     model = CASES[name](size).eval()
     model.set_attn_implementation("eager")
+    if hasattr(model.config, "num_experts_per_tok"):
+        model.set_experts_implementation("eager")
     return randomized(model, seed)
 
 

@@ -32,6 +32,7 @@ struct InspectArguments {
 
 nlohmann::ordered_json json_of(const explain::Cost& cost, DType dtype) {
   return {{"parameters", cost.parameters},
+          {"active_parameters", cost.active_parameters()},
           {"macs", cost.macs},
           {"pointwise", cost.pointwise},
           {"flops", cost.flops()},
@@ -51,7 +52,9 @@ nlohmann::ordered_json json_of(const std::vector<explain::PartCost>& parts, DTyp
 
 std::vector<std::string> row(const std::string& name, const explain::Cost& cost, DType dtype) {
   return {name,
-          grouped(cost.parameters),
+          cost.inactive_parameters == 0
+              ? grouped(cost.parameters)
+              : concat(grouped(cost.parameters), " (", grouped(cost.active_parameters()), " active)"),
           bytes_text(cost.weight_bytes(dtype)),
           grouped(cost.macs),
           grouped(cost.flops()),
@@ -97,34 +100,53 @@ Subject subject_of(const InspectArguments& arguments) {
   return {config, arguments.load.dtype.value_or(DType::f32)};
 }
 
+// The layers of a model that may have experts.
+template <class Model>
+nn::StackOptions stack_of(const Model& model) {
+  if constexpr (requires { model.config().decoder; }) return model.config().decoder;
+  return {};
+}
+
 // A model other than an encoder-decoder: parameters by part.
 template <class Model>
 void inspect_parts(const InspectArguments& arguments, const Model& model) {
-  const std::vector<explain::PartCount> parts =
-      explain::count_parts([&](const nn::ParameterVisitor& visitor) { model.visit(visitor); });
+  const std::vector<explain::PartCount> parts = explain::count_parts(
+      [&](const nn::ParameterVisitor& visitor) { model.visit(visitor); }, stack_of(model));
   const int64_t total = nn::count_parameters(model);
-  int64_t bytes = 0;
-  for (const explain::PartCount& part : parts) bytes += part.weight_bytes;
+  int64_t bytes = 0, active = 0;
+  for (const explain::PartCount& part : parts) {
+    bytes += part.weight_bytes;
+    active += part.active;
+  }
   if (arguments.json) {
     nlohmann::ordered_json result{{"model", arguments.model},
                                   {"dtype", weight_dtype_name(models::weight_dtype(model))},
                                   {"parameters", total},
+                                  {"active_parameters", active},
                                   {"weight_bytes", bytes}};
     for (const explain::PartCount& part : parts) {
-      result["parts"].push_back(
-          {{"name", part.name}, {"parameters", part.parameters}, {"weight_bytes", part.weight_bytes}});
+      result["parts"].push_back({{"name", part.name},
+                                 {"parameters", part.parameters},
+                                 {"active_parameters", part.active},
+                                 {"weight_bytes", part.weight_bytes}});
     }
     std::cout << result.dump(2) << '\n';
     return;
   }
   const Style style = Style::for_stdout();
   std::cout << style.bold(arguments.model) << '\n';
-  std::vector<std::vector<std::string>> rows = {{"part", "parameters", "weights"}};
-  for (const explain::PartCount& part : parts) {
-    rows.push_back({part.name, grouped(part.parameters), bytes_text(part.weight_bytes)});
-  }
-  rows.push_back({"total", grouped(total), bytes_text(bytes)});
+  std::vector<std::vector<std::string>> rows;
+  const auto add = [&](const std::string& name, const std::string& all, const std::string& own,
+                       const std::string& weights) {
+    rows.push_back(active == total ? std::vector{name, all, weights} : std::vector{name, all, own, weights});
+  };
+  add("part", "parameters", "active", "weights");
+  for (const explain::PartCount& part : parts)
+    add(part.name, grouped(part.parameters), grouped(part.active), bytes_text(part.weight_bytes));
+  add("total", grouped(total), grouped(active), bytes_text(bytes));
   std::cout << table_text(rows);
+  if (active < total)
+    std::cout << style.dim("\nactive: the parameters that a token uses, of the experts only its own.\n");
 }
 
 // The other models' parameters are counted, not the cost of a run.
@@ -224,6 +246,10 @@ std::vector<explain::PartCost> layer_parts(const InspectArguments& arguments,
   const explain::Cost cost = explain::feed_forward_cost(options);
   described = {{"layer", "feed-forward"},           {"d_model", options.d_model}, {"d_ff", options.d_ff},
                {"batch", arguments.workload.batch}, {"length", arguments.length}, {"bias", options.bias}};
+  if (options.experts > 0) {
+    described["experts"] = options.experts;
+    described["experts_per_token"] = options.experts_per_token;
+  }
   return {{"feed-forward", cost}};
 }
 
@@ -333,6 +359,10 @@ void add_inspect(Command& app) {
                       "With --causal: the keys that a query attends to, its own included; 0: all"));
   of_layer(command->add_flag("--no-output-projection", a.no_output_projection, "Without W^O"));
   of_layer(add_option(*command, "--d-ff", a.feed_forward.d_ff, "N", "Inner width of the feed-forward"));
+  of_layer(add_option(*command, "--experts", a.feed_forward.experts, "N",
+                      "Feed-forwards of which a token uses a few; 0: one for all"));
+  of_layer(add_option(*command, "--experts-per-token", a.feed_forward.experts_per_token, "N",
+                      "Of those, the ones that a token uses"));
   of_layer(command->add_flag("--no-bias", a.no_bias, "Without biases"));
   command->callback([arguments] { inspect(*arguments); });
 }

@@ -79,6 +79,11 @@ void write_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter
   std::map<std::string, Module> modules;
   for (const nn::LowRankUpdate& update : adapter.updates()) {
     const MappedName mapped = mapped_name(map, update.name + ".weight");
+    if (mapped.rule.experts > 0) {
+      throw UsageError(concat(update.name, ": expected a weight with a tensor of its own, found one of ",
+                              mapped.name,
+                              ", which all experts share: an adapter's file has no place for it"));
+    }
     const size_t begin = mapped.module.starts_with(map.prefix) ? within : 0;
     Module& module = modules[mapped.module.substr(begin)];
     module.outputs = outputs_of(mapped.rule, update.b.shape[0]);

@@ -1,6 +1,8 @@
 #include "qkv/models/hub/config_fields.h"
 
 #include <array>
+#include <cmath>
+#include <limits>
 
 namespace qkv::models {
 
@@ -101,6 +103,17 @@ void Fields::operator()(const Key& key, std::vector<std::string>& values) const 
 void Fields::operator()(const Key& key, std::vector<double>& values) const {
   if (!reads()) return writer_->numbers(key.name, values);
   if (!notes(key, false)) values = reader_->numbers(spelled(key));
+}
+
+void Fields::operator()(const Key& key, std::vector<int64_t>& values) const {
+  if (!reads()) return writer_->numbers(key.name, values);
+  if (notes(key, false)) return;
+  values.clear();
+  for (const double value : reader_->numbers(spelled(key))) {
+    require(key, std::abs(value) <= std::numeric_limits<int32_t>::max() && value == std::trunc(value),
+            "a list of integers");
+    values.push_back(static_cast<int64_t>(value));
+  }
 }
 
 void Fields::operator()(const Key& key, std::vector<bool>& flags) const {

@@ -69,6 +69,8 @@ class Fields {
   void operator()(const Key& key, std::vector<std::string>& values) const;
   // A list of numbers, empty if missing.
   void operator()(const Key& key, std::vector<double>& values) const;
+  // A list of integers, empty if missing.
+  void operator()(const Key& key, std::vector<int64_t>& values) const;
   // A list of 0 and 1, empty if missing.
   void operator()(const Key& key, std::vector<bool>& flags) const;
   // One of these words.

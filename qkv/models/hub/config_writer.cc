@@ -54,6 +54,10 @@ void ConfigWriter::numbers(const std::string& key, std::span<const double> value
   object_->fields[key] = std::vector(values.begin(), values.end());
 }
 
+void ConfigWriter::numbers(const std::string& key, const std::vector<int64_t>& values) {
+  object_->fields[key] = values;
+}
+
 void ConfigWriter::flags(const std::string& key, const std::vector<bool>& flags) {
   Json& field = object_->fields[key] = Json::array();
   for (const bool flag : flags) field.push_back(flag ? 1 : 0);
@@ -70,7 +74,8 @@ void ConfigWriter::omit(std::string_view keys) {
 void ConfigWriter::keep_others(std::string_view json) {
   const Json others = Json::parse(json);
   for (const auto& [key, value] : others.items()) {
-    if (key != "dtype" && key != "torch_dtype" && !object_->fields.contains(key))
+    if (key != "dtype" && key != "torch_dtype" && key != "quantization_config" &&
+        !object_->fields.contains(key))
       object_->fields[key] = value;
   }
 }

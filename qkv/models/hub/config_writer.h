@@ -29,7 +29,8 @@ class ConfigWriter {
   void integers(const std::string& key, const std::vector<std::pair<std::string, int64_t>>& fields);
   void list(const std::string& key, const std::vector<std::string>& values);
   void numbers(const std::string& key, std::span<const double> values);
-  void flags(const std::string& key, const std::vector<bool>& flags);  // a list of 0 and 1
+  void numbers(const std::string& key, const std::vector<int64_t>& values);  // a list
+  void flags(const std::string& key, const std::vector<bool>& flags);        // a list of 0 and 1
   void object(const std::string& key, const ConfigWriter& fields);
 
   // Removes fields, separated by spaces.

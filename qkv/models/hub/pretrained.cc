@@ -56,9 +56,10 @@ Opened open_checked_config(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(path)) refuse_without_config(folder);
   const std::string text = read_file(path);
   const ConfigReader reader(text, path.string());
-  if (reader.has("quantization_config")) {
+  constexpr const char* kQuantization = "quantization_config";
+  if (reader.has(kQuantization) && reader.object(kQuantization).string("quant_method", "") != "mxfp4") {
     reader.reject(
-        "quantization_config",
+        kQuantization,
         "none, as weights that another program quantized are not read (qkv quantize makes bf16 and int8 "
         "of a folder in full precision)");
   }

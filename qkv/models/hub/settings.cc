@@ -43,6 +43,7 @@ std::string numbers_text(const std::vector<Number>& numbers) {
 class List;
 void add(List& list, const nn::PositionOptions& options);
 void add(List& list, const nn::AttentionVariant& attention);
+void add(List& list, const nn::ExpertOptions& experts);
 void add(List& list, const nn::LayerOptions& layer);
 void add(List& list, const nn::StackOptions& stack);
 void add(List& list, const nn::EmbeddingConfig& embedding);
@@ -87,7 +88,7 @@ void add(List& list, const nn::PositionOptions& options) {
          "rotary_scaling.low", scaling.low, "rotary_scaling.high", scaling.high, "rotary_scaling.slow",
          scaling.slow, "rotary_scaling.fast", scaling.fast, "rotary_scaling.magnitude", scaling.magnitude,
          "rotary_scaling.short_factors", numbers_text(scaling.short_factors), "rotary_scaling.long_factors",
-         numbers_text(scaling.long_factors));
+         numbers_text(scaling.long_factors), "rotary_scaling.truncate", scaling.truncate);
   } else if (kind == nn::PositionKind::relative) {
     list("buckets", buckets, "max_distance", max_distance);
   }
@@ -101,15 +102,23 @@ void add(List& list, const nn::AttentionVariant& attention) {
        "query_key_norm", query_key_norm, "sinks", sinks);
 }
 
+void add(List& list, const nn::ExpertOptions& experts) {
+  const auto& [count, per_token, normalise, router_bias, shared_d_ff, shared_gate] = experts;
+  list("count", count, "per_token", per_token, "normalise", normalise, "router_bias", router_bias,
+       "shared_d_ff", shared_d_ff, "shared_gate", shared_gate);
+}
+
 void add(List& list, const nn::LayerOptions& layer) {
   const nn::LayerOptions options = resolved(layer);
-  const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, feed_forward_bias, norm,
-               norm_kind, epsilon, norm_bias, order, residual_scale, attention, reads_memory, dropout,
-               attention_dropout, activation_dropout, drop_path] = options;
+  const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, clamp, feed_forward_bias,
+               experts, norm, norm_kind, epsilon, norm_bias, order, residual_scale, attention, reads_memory,
+               dropout, attention_dropout, activation_dropout, drop_path] = options;
   list("norm", norm, "norm_kind", norm_kind, "epsilon", epsilon, "norm_bias", norm_bias, "d_model", d_model,
        "heads", heads, "key_heads", key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff, "activation", activation,
        "gated", gated, "feed_forward_bias", feed_forward_bias, "order", order, "residual_scale",
        residual_scale);
+  if (clamp.limit > 0) list("gate_clamp.limit", clamp.limit, "gate_clamp.alpha", clamp.alpha);
+  if (experts.count > 0) list.within("experts", experts);
   list.within("attention", options.attention);
 }
 

@@ -10,6 +10,7 @@
 #include "qkv/base/field_text.h"
 #include "qkv/base/log.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/models/hub/mxfp4.h"
 #include "qkv/ops/quantize.h"
 
 namespace qkv::models {
@@ -67,7 +68,14 @@ Shape stored_shape(const Shape& shape, const WeightRule& rule) {
   std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
   if (rule.outputs > 0) extents.front() = rule.outputs;
   if (rule.layout == Layout::transposed && shape.rank() == 2) std::swap(extents[0], extents[1]);
+  if (rule.experts > 0) extents.insert(extents.begin(), rule.experts);
   return Shape(extents);
+}
+
+// The matrix or vector of the module's expert, in a tensor of all experts; otherwise the whole tensor.
+Tensor of_expert(const Tensor& whole, const MappedName& name) {
+  if (name.rule.experts == 0) return whole;
+  return whole.slice_rows(name.expert, 1).reshape(Shape(whole.shape().extents().subspan(1)));
 }
 
 // The outputs in the other order of rotary pairs. `here`: the order of this library.
@@ -90,23 +98,32 @@ Tensor plus(const Tensor& value, float constant) {
 }
 
 // Extracts a parameter's values from the whole tensor.
-Tensor taken_out(const Tensor& whole, const Shape& shape, const WeightRule& rule) {
+Tensor taken_out(const Tensor& whole, const Shape& shape, const MappedName& name) {
+  const WeightRule& rule = name.rule;
   if (rule.shape.rank() > 0) return whole.reshape(shape);
-  Tensor value = whole;
-  if (rule.layout == Layout::transposed && shape.rank() == 2) {
-    value = kernels::transposed(rule.outputs == 0 ? whole : whole.columns(rule.first_output, shape[0]));
+  Tensor value = of_expert(whole, name);
+  if (rule.layout == Layout::same || shape.rank() != 2) {
+    value = own_rows(value, shape[0], rule);
+  } else if (rule.groups > 1) {
+    value = own_rows(kernels::transposed(value), shape[0], rule);
   } else {
-    value = own_rows(whole, shape[0], rule);
+    value = kernels::transposed(rule.outputs == 0 ? value : value.columns(rule.first_output, shape[0]));
   }
   return rule.minus_one ? plus(value, 1) : value;
 }
 
-void put_in(const Tensor& parameter, const WeightRule& rule, Tensor& whole) {
+void put_in(const Tensor& parameter, const MappedName& name, const Tensor& all) {
+  const WeightRule& rule = name.rule;
   const Tensor value = rule.minus_one ? plus(parameter, -1) : parameter;
-  if (rule.layout == Layout::transposed && value.rank() == 2) {
-    whole.columns(rule.first_output, value.dim(0)).copy_from(kernels::transposed(value));
-  } else {
+  Tensor whole = of_expert(all, name);
+  if (rule.layout == Layout::same || value.rank() != 2) {
     put_rows(value, rule, whole);
+  } else if (rule.groups > 1) {
+    const Tensor rows = kernels::transposed(whole);
+    put_rows(value, rule, rows);
+    whole.copy_from(kernels::transposed(rows));
+  } else {
+    whole.columns(rule.first_output, value.dim(0)).copy_from(kernels::transposed(value));
   }
 }
 
@@ -131,7 +148,8 @@ std::vector<std::string> possible_names(const WeightMap& map, const MappedName& 
 }
 
 bool rearranges(const WeightRule& rule) {
-  return rule.outputs > 0 || rule.layout != Layout::same || rule.paired.heads > 0 || rule.minus_one;
+  return rule.outputs > 0 || rule.layout != Layout::same || rule.paired.heads > 0 || rule.minus_one ||
+         rule.experts > 0;
 }
 
 Tensor own_rows(const Tensor& whole, int64_t own, const WeightRule& rule) {
@@ -176,8 +194,15 @@ MappedName mapped_name(const WeightMap& map, const std::string& parameter) {
   for (const WeightRule& rule : map.rules) {
     const auto numbers = matched(rule.ours, module);
     if (!numbers || !fits_layer(map, rule, *numbers)) continue;
-    return {filled(rule.theirs, *numbers) + suffix, rule,
-            filled(rule.module.empty() ? rule.theirs : rule.module, *numbers)};
+    MappedName found{filled(rule.theirs, *numbers), rule,
+                     filled(rule.module.empty() ? rule.theirs : rule.module, *numbers)};
+    if (rule.experts == 0) {
+      found.name += suffix;
+    } else {
+      if (suffix == ".bias") found.name += "_bias";
+      parse_field("expert", numbers->expert, found.expert);
+    }
+    return found;
   }
   if (map.others_same) return {parameter, {}, module};
   throw UsageError(concat("family: expected a rule for the parameter ", parameter, ", found none"));
@@ -211,6 +236,11 @@ void load_parameters(const TensorFiles& files, const WeightMap& map, const Store
       return;
     }
     if (spelling == names.end()) spelling = names.begin();  // for the message
+    if (const Mxfp4 packed(*spelling); from.rule.experts > 0 && files.contains(packed.blocks)) {
+      load_mxfp4(files, packed, from, parameter, options);
+      used.insert({packed.blocks, packed.scales});
+      return;
+    }
     if (const auto [one, other] = stored_apart(files, map, name); !other.empty()) {
       throw DataError(concat(files.file_of(other, parameter.shape).path().string(), ": ", other,
                              ": expected ", one,
@@ -226,7 +256,7 @@ void load_parameters(const TensorFiles& files, const WeightMap& map, const Store
         file,
         {.name = *spelling,
          .shape = shape,
-         .taken_out = [&](const Tensor& whole) { return taken_out(whole, parameter.shape, from.rule); }},
+         .taken_out = [&](const Tensor& whole) { return taken_out(whole, parameter.shape, from); }},
         says, parameter, options);
     used.insert(scales_name(*spelling));
   });
@@ -258,7 +288,7 @@ std::vector<io::NamedTensor> stored_tensors(const WeightMap& map,
     }
     Tensor& whole = tensors[to.name];
     if (!whole.defined()) whole = Tensor::empty(stored_shape(parameter.shape, to.rule), value.dtype());
-    put_in(value, to.rule, whole);
+    put_in(value, to, whole);
   });
   std::vector<io::NamedTensor> named;
   for (const auto& [name, tensor] : tensors) named.push_back({name, tensor});

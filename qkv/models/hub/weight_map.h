@@ -34,6 +34,9 @@ struct WeightRule {
   int64_t first_output = 0, outputs = 0;
   // The tensor has so many groups of outputs (heads), each with an equal share of every module's outputs.
   int64_t groups = 1;
+  // For a tensor [experts, ...] of the module of all experts: their number. `theirs` is the tensor's whole
+  // name, and that of the biases' with "_bias" after it. Weights may be stored as MXFP4 (mxfp4.h) instead.
+  int64_t experts = 0;
   // The tensor's shape in the file, if it differs.
   Shape shape = {};
   // Names of tied tensors, tried in this order if the first is missing: files store one of them, or equal
@@ -81,6 +84,7 @@ struct MappedName {
   std::string name;  // in the family's files: "bert.encoder.layer.0.attention.self.query.weight"
   WeightRule rule;
   std::string module;  // in transformers: "bert.encoder.layer.0.attention.self.query"
+  int64_t expert = 0;  // the module's, in a tensor of all
 };
 
 // Throws UsageError for a parameter without a rule, which is an error in the family's table.

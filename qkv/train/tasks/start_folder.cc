@@ -227,6 +227,8 @@ models::ModelShape shape_of(const nn::StackOptions& stack, int64_t max_positions
           .heads = layer.heads,
           .key_heads = layer.key_heads,
           .d_ff = layer.d_ff,
+          .experts = layer.experts.count,
+          .experts_per_token = layer.experts.per_token,
           .max_positions = max_positions,
           .dropout = layer.dropout,
           .attention_dropout = layer.attention_dropout,

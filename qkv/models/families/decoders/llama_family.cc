@@ -92,7 +92,7 @@ void rotary_fields(const Fields& fields, nn::LayerOptions& layer, const LlamaDef
     fields("beta_slow", scaling.slow, 1);
     fields("beta_fast", scaling.fast, 32);
     fields("attention_factor", scaling.magnitude, usual_magnitude(scaling.factor));
-    fields.expect("truncate", true);
+    if (fields.reads() || !scaling.truncate) fields("truncate", scaling.truncate, true);
   }
   fields.require("factor", scaling.factor > 0, "a number above 0");
   fields.require("high_freq_factor", scaling.high > scaling.low, "more than low_freq_factor");

@@ -183,7 +183,7 @@ std::unique_ptr<Task> ImageJob::make_task_from(bool resumes, TrainObserver& obse
 }
 
 void ImageJob::list(Settings& all) {
-  all.add_model(shape, {"key_heads", "max_positions"});  // without meaning for a ViT
+  all.add_model(shape, {"key_heads", "max_positions", "experts", "experts_per_token"});  // none in a ViT
   all.flag("model.dropout", {"RATE", "Dropout of the embeddings and after each sublayer; 0: none"});
   // Files may move: their images' fingerprint identifies them.
   all.add("data.train", train.images, kBookkeeping)

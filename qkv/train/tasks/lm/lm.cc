@@ -237,7 +237,9 @@ std::unique_ptr<Task> LmJob::make_task(bool resumes, TrainObserver& observer,
   }
   std::optional<data::TokenDocuments> valid;
   if (texts.valid) valid = tokenize(*texts.valid, texts.valid_name);
-  const std::string family = start ? start->family() : field_text(words(blocks), blocks);
+  const std::string family = start               ? start->family()
+                             : shape.experts > 0 ? "mixtral"
+                                                 : field_text(words(blocks), blocks);
   return std::make_unique<LmTask>(LmTask::Inputs{.config = config,
                                                  .family = family,
                                                  .options = task,

@@ -7,14 +7,24 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/ops/general/router.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/train/fields.h"
 
 namespace qkv::train {
+namespace {
+
+bool has_experts(const nn::StackOptions& stack) {
+  return std::ranges::any_of(stack.layers, [](const nn::LayerOptions& one) { return one.experts.count > 0; });
+}
+
+}  // namespace
 
 void list_settings(Settings& all, LmOptions& options) {
   all.add("train.batch_tokens", options.batch_tokens, kDecidesWeights, at_least(1))
       .flag({"TOKENS", "Tokens per batch"});
+  all.add("train.balance", options.balance, kDecidesWeights, between(0, 100))
+      .flag({"COEFFICIENT", "Coefficient of the loss that balances the use of experts; 0: none"});
   all.add("train.samples", options.samples, kBookkeeping, between(0, 100))
       .flag({"N", "Lines of generated text to show at each validation; 0: none"});
 }
@@ -58,13 +68,22 @@ std::unique_ptr<BatchStream> LmTask::batches(uint64_t seed, data::CursorState fr
                    });
 }
 
+// The balancing loss of a batch counts by the batch's share of the labels, as its other loss does.
 BatchLoss LmTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const {
   const data::WindowRows& rows = static_cast<const LmBatch&>(batch).rows;
+  const auto labels = static_cast<double>(batch.size.labels);
+  const double coefficient = double{inputs_.options.balance};
+  if (has_experts(inputs_.config.decoder) && coefficient > 0)
+    context.balance =
+        std::make_shared<RouterBalance>(coefficient * labels / static_cast<double>(step.labels));
   const Variable hidden = model_(rows.inputs.ragged(), context);
   const CrossEntropyResult result = model_.logits().cross_entropy(
       hidden, Tensor::from(rows.labels, {std::ssize(rows.labels)}),
       {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()});
-  return {result.loss, {{"loss", result.loss_sum, static_cast<double>(batch.size.labels)}}};
+  if (!context.balance) return {result.loss, {{"loss", result.loss_sum, labels}}};
+  const double balance = context.balance->loss() * labels;
+  return {result.loss,
+          {{"loss", result.loss_sum + coefficient * balance, labels}, {"balance", balance, labels}}};
 }
 
 std::vector<Metric> LmTask::metrics() const {

@@ -14,6 +14,8 @@ namespace qkv::train {
 
 struct LmOptions {
   int64_t batch_tokens = 4096;
+  // Of models with experts: the coefficient of the balancing loss (RouterBalance); 0: none.
+  float balance = 0.01f;
   int64_t samples = 1;  // lines of generated text at each validation; 0: none
 
   // Throws UsageError naming the field, what was expected and what was found.

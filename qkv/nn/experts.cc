@@ -1,0 +1,112 @@
+#include "qkv/nn/experts.h"
+
+#include "qkv/base/error.h"
+#include "qkv/base/scope.h"
+#include "qkv/ops/activation.h"
+#include "qkv/ops/general/arithmetic.h"
+#include "qkv/ops/general/reduce.h"
+#include "qkv/ops/general/reshape.h"
+#include "qkv/ops/general/router.h"
+#include "qkv/ops/general/slice.h"
+#include "qkv/ops/general/softmax.h"
+
+namespace qkv::nn {
+namespace {
+
+const ExpertOptions& validated(const ExpertOptions& options) {
+  options.validate();
+  if (options.count == 0) throw UsageError("experts: expected at least 1, found 0");
+  return options;
+}
+
+// The chosen pairs of token and expert, grouped by expert.
+struct Groups {
+  std::vector<std::vector<int32_t>> tokens;  // of each expert, in the order of the batch
+  Tensor place;                              // of pair token * per_token + rank in that order, i32 [pairs]
+};
+
+Groups grouped(const Tensor& chosen, int64_t experts) {
+  Groups groups{.tokens = std::vector<std::vector<int32_t>>(static_cast<size_t>(experts)),
+                .place = Tensor::empty({chosen.numel()}, DType::i32)};
+  const auto numbers = chosen.values<int32_t>();
+  std::vector<int32_t> first(static_cast<size_t>(experts) + 1);
+  for (const int32_t expert : numbers) ++first[static_cast<size_t>(expert) + 1];
+  for (size_t e = 1; e < first.size(); ++e) first[e] += first[e - 1];
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    auto& own = groups.tokens[static_cast<size_t>(numbers[i])];
+    groups.place.values<int32_t>()[i] =
+        first[static_cast<size_t>(numbers[i])] + static_cast<int32_t>(own.size());
+    own.push_back(static_cast<int32_t>(i) / static_cast<int32_t>(chosen.cols()));
+  }
+  return groups;
+}
+
+Variable sigmoid(const Variable& x) { return 0.5f * activate(0.5f * x, Activation::tanh, {}) + 0.5f; }
+
+}  // namespace
+
+void ExpertOptions::validate() const {
+  if (count < 0 || count > kMaxExperts)
+    throw UsageError(concat("experts: expected 0 to ", kMaxExperts, ", found ", count));
+  if (count > 0 && (per_token < 1 || per_token > count))
+    throw UsageError(concat("experts_per_token: expected 1 to ", count, ", found ", per_token));
+  if (shared_d_ff < 0) throw UsageError(concat("shared_d_ff: expected 0 or more, found ", shared_d_ff));
+}
+
+Experts::Experts(const DenseFeedForwardOptions& expert, const ExpertOptions& options)
+    : options_(validated(options)),
+      router_weight_(Shape{options.count, expert.d_model}, {Initializer::Kind::xavier_uniform}),
+      router_bias_(options.router_bias ? Parameter(Shape{options.count}, {}) : Parameter()),
+      router_({router_weight_.weight()}, {router_bias_.variable}) {
+  for (int64_t e = 0; e < options.count; ++e) experts_.emplace_back(expert);
+  if (options.shared_d_ff == 0) return;
+  DenseFeedForwardOptions shared = expert;
+  shared.d_ff = options.shared_d_ff;
+  shared_.emplace(shared);
+  if (options.shared_gate)
+    shared_gate_.emplace(LinearOptions{.inputs = expert.d_model, .outputs = 1, .bias = false});
+}
+
+Variable Experts::weights(const Variable& logits, const Tensor& chosen) const {
+  const int64_t tokens = chosen.rows(), count = options_.count;
+  Tensor elements = Tensor::empty({chosen.numel()}, DType::i32);
+  for (int64_t i = 0; i < chosen.numel(); ++i) {
+    elements.data<int32_t>()[i] = static_cast<int32_t>(i / chosen.cols() * count) + chosen.data<int32_t>()[i];
+  }
+  const auto of_chosen = [&](const Variable& x) { return gather(reshape(x, {tokens * count, 1}), elements); };
+  if (!options_.normalise) return of_chosen(softmax(logits));
+  return reshape(softmax(reshape(of_chosen(logits), chosen.shape())), {chosen.numel(), 1});
+}
+
+Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
+  const int64_t tokens = x.shape()[0], d_model = x.shape()[-1];
+  if (tokens == 0) return x;
+  const WeightLayout layout = context.training ? WeightLayout::packed : WeightLayout::in_place;  // not bf16
+  const Variable own_logits = linear(x, router_, layout);
+  const Tensor chosen = largest(own_logits.value(), options_.per_token);
+  const Variable logits = balanced(own_logits, chosen, context.balance);
+  const Groups groups = grouped(chosen, options_.count);
+  std::vector<Variable> parts;
+  for (size_t e = 0; e < experts_.size(); ++e) {
+    const std::vector<int32_t>& rows = groups.tokens[e];
+    // In training all have a gradient, if of zeros, as their weights are one parameter elsewhere.
+    if (rows.empty() && !context.training) continue;
+    const NameScope scope("experts", static_cast<int>(e));
+    parts.push_back(experts_[e](gather(x, Tensor::from(rows, {std::ssize(rows)})), context));
+  }
+  const Variable outputs = gather(concatenate(parts, 0), groups.place) * weights(logits, chosen);
+  Variable y = sum(reshape(outputs, {tokens, options_.per_token, d_model}), 1);
+  if (!shared_) return y;
+  const Variable shared = (*shared_)(x, context);
+  return shared_gate_ ? y + shared * sigmoid((*shared_gate_)(x, context)) : y + shared;
+}
+
+void Experts::visit(const ParameterVisitor& visitor) const {
+  visitor("router.weight", router_weight_);
+  if (router_bias_.defined()) visitor("router.bias", router_bias_);
+  visit_parts(visitor, "experts", experts_);
+  if (shared_) visit_part(visitor, "shared_expert", *shared_);
+  if (shared_gate_) visit_part(visitor, "shared_gate", *shared_gate_);
+}
+
+}  // namespace qkv::nn

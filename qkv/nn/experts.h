@@ -1,0 +1,56 @@
+#pragma once
+// Mixtures of experts: feed-forwards of which each token uses a few.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "qkv/nn/feed_forward.h"
+
+namespace qkv::nn {
+
+struct ExpertOptions {
+  int64_t count = 0;      // 0: one feed-forward for all tokens
+  int64_t per_token = 2;  // experts of a token, 1 to count
+  // Whether the weights of a token's experts sum to 1: a softmax over the logits of these experts. Otherwise
+  // a softmax over those of all experts.
+  bool normalise = true;
+  bool router_bias = false;
+  int64_t shared_d_ff = 0;   // inner width of one more expert, which all tokens use; 0: none
+  bool shared_gate = false;  // its result is multiplied by sigmoid(x w) (Qwen 2)
+
+  // Throws UsageError for numbers outside their range.
+  void validate() const;
+
+  bool operator==(const ExpertOptions&) const = default;
+};
+
+// The maximum number of experts of all layers of a stack.
+inline constexpr int64_t kMaxExperts = 65536;
+
+// y = sum over the chosen experts of a token, the largest logit first, of weight_e FFN_e(x) (Shazeer et al.
+// 2017, equations 1 to 5, without noise). The logits are x W_r^T + b_r. The rows of a batch are grouped by
+// expert, each of which computes its own as one product. A row's bits do not depend on others.
+class Experts final : public FeedForward {
+ public:
+  // `expert`: of each; the shared one has another width. Throws UsageError for invalid options.
+  Experts(const DenseFeedForwardOptions& expert, const ExpertOptions& options);
+  // In training, adds to the balancing loss of the context.
+  Variable operator()(const Variable& x, ForwardContext& context) const override;
+  // "router.weight" [experts, d_model], f32, as small errors change the choice; "experts.0.fc1.weight";
+  // "shared_expert.fc1.weight", "shared_gate.weight".
+  void visit(const ParameterVisitor& visitor) const override;
+
+ private:
+  // [tokens * per_token, 1], in the order of `chosen` [tokens, per_token].
+  Variable weights(const Variable& logits, const Tensor& chosen) const;
+
+  ExpertOptions options_;
+  Parameter router_weight_, router_bias_;
+  LinearWeights router_;
+  std::vector<DenseFeedForward> experts_;
+  std::optional<DenseFeedForward> shared_;
+  std::optional<Linear> shared_gate_;
+};
+
+}  // namespace qkv::nn
