@@ -54,6 +54,7 @@ LanguageFamily smollm3_family();
 LanguageFamily stablelm_family();
 LanguageFamily starcoder2_family();
 LanguageFamily vaultgemma_family();
+LanguageFamily gpt_oss_family();
 LanguageFamily mixtral_family();
 LanguageFamily olmoe_family();
 LanguageFamily qwen3_moe_family();
@@ -68,8 +69,8 @@ std::span<const LanguageFamily> language_families() {
       helium_family(),   hyperclovax_family(), internlm3_family(),  iquestcoder_family(), ministral_family(),
       mpt_family(),      olmo2_family(),       olmo3_family(),      opt_family(),         phi3_family(),
       phi_family(),      qwen2_family(),       qwen3_family(),      seed_oss_family(),    smollm3_family(),
-      stablelm_family(), starcoder2_family(),  vaultgemma_family(), mixtral_family(),     olmoe_family(),
-      qwen3_moe_family()};
+      stablelm_family(), starcoder2_family(),  vaultgemma_family(), gpt_oss_family(),     mixtral_family(),
+      olmoe_family(),    qwen3_moe_family()};
   return kFamilies;
 }
 
