@@ -57,6 +57,7 @@ LanguageFamily vaultgemma_family();
 LanguageFamily gpt_oss_family();
 LanguageFamily mixtral_family();
 LanguageFamily olmoe_family();
+LanguageFamily qwen2_moe_family();
 LanguageFamily qwen3_moe_family();
 
 // Of several families with as many fields of an unknown folder, the first is called the nearest.
@@ -70,7 +71,7 @@ std::span<const LanguageFamily> language_families() {
       mpt_family(),      olmo2_family(),       olmo3_family(),      opt_family(),         phi3_family(),
       phi_family(),      qwen2_family(),       qwen3_family(),      seed_oss_family(),    smollm3_family(),
       stablelm_family(), starcoder2_family(),  vaultgemma_family(), gpt_oss_family(),     mixtral_family(),
-      olmoe_family(),    qwen3_moe_family()};
+      olmoe_family(),    qwen2_moe_family(),   qwen3_moe_family()};
   return kFamilies;
 }
 
