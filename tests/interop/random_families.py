@@ -274,6 +274,8 @@ CASES = {
                                          layer_types=["full_attention"] + ["sliding_attention"] * (size["layers"] - 1),
                                          attention_bias=False, rms_norm_eps=1e-3,
                                          rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "granitemoe": lambda size: experts(size, "GraniteMoe", num_local_experts=5, embedding_multiplier=3.0,
+                                       attention_multiplier=0.3, residual_multiplier=0.5, logits_scaling=13.0),
     "qwen2_moe": lambda size: experts(size, "Qwen2Moe", shared_expert_intermediate_size=10, mlp_only_layers=[1]),
     "qwen2_moe_windows": lambda size: experts(size, "Qwen2Moe", None, shared_expert_intermediate_size=7, qkv_bias=False,
                                               norm_topk_prob=True, use_sliding_window=True, sliding_window=4, max_window_layers=3),

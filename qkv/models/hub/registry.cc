@@ -55,6 +55,7 @@ LanguageFamily stablelm_family();
 LanguageFamily starcoder2_family();
 LanguageFamily vaultgemma_family();
 LanguageFamily gpt_oss_family();
+LanguageFamily granitemoe_family();
 LanguageFamily mixtral_family();
 LanguageFamily olmoe_family();
 LanguageFamily qwen2_moe_family();
@@ -70,8 +71,8 @@ std::span<const LanguageFamily> language_families() {
       helium_family(),   hyperclovax_family(), internlm3_family(),  iquestcoder_family(), ministral_family(),
       mpt_family(),      olmo2_family(),       olmo3_family(),      opt_family(),         phi3_family(),
       phi_family(),      qwen2_family(),       qwen3_family(),      seed_oss_family(),    smollm3_family(),
-      stablelm_family(), starcoder2_family(),  vaultgemma_family(), gpt_oss_family(),     mixtral_family(),
-      olmoe_family(),    qwen2_moe_family(),   qwen3_moe_family()};
+      stablelm_family(), starcoder2_family(),  vaultgemma_family(), gpt_oss_family(),     granitemoe_family(),
+      mixtral_family(),  olmoe_family(),       qwen2_moe_family(),  qwen3_moe_family()};
   return kFamilies;
 }
 
