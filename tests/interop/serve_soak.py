@@ -147,8 +147,10 @@ class Run:
             with socket.create_connection(("127.0.0.1", self.port)) as connection:
                 connection.settimeout(60)
                 connection.sendall(self.stream())
+                received = b""
                 for _ in range(draw.randint(0, 3)):
-                    if b"[DONE]" in connection.recv(4096):
+                    received += connection.recv(4096)
+                    if b"[DONE]" in received:
                         break
                 if draw.random() < 0.5:  # a reset
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
