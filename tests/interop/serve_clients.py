@@ -3,7 +3,7 @@
     python tests/interop/serve_clients.py build/release/bin/qkv
 
 Needs scripts/packages-pypi.txt from PyPI, and Debian's wrk. Starts a server with the small folders of the tests and checks:
-OpenAI's client (models, completions, streams, embeddings, errors), LibreTranslate's, Hugging Face's InferenceClient, the
+OpenAI's client (models, completions, chats, streams, embeddings, errors), LibreTranslate's, Hugging Face's InferenceClient, the
 metrics' format, a client that leaves its stream, several hundred mixed requests at a time against the command line's results,
 64 connections of wrk, and every route of the OpenAPI document with schemathesis: no answer 5xx, none that the document does not
 describe.
@@ -11,6 +11,7 @@ describe.
 
 import json
 import random
+import shutil
 import socket
 import struct
 import subprocess
@@ -24,7 +25,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = {"marian": ROOT / "tests/pipelines/golden/marian"} | {
     name: ROOT / "tests/models/golden" / name for name in ("llama", "bert_texts", "bert_tokens", "bert_masked", "vit_images")}
+CHAT_TEMPLATE = ("{{ bos_token }}{% for message in messages %}{{ ' two ' if message.role == 'user' else ' three ' }}{{ message.content }}"
+                 "{{ eos_token }}{% endfor %}{% if add_generation_prompt %} three {% endif %}")
 TEXTS = ["twenty-one", "forty", "three hundred forty-two", "one", "ninety-nine", "two hundred"]
+USER = [{"role": "user", "content": "a red dog"}]
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {}}}
 failures = 0
 
 
@@ -32,6 +37,16 @@ def check(good, what):
     global failures
     print(f"{'ok  ' if good else 'FAIL'} {what}")
     failures += not good
+
+
+def chat_folder(parent):
+    """The folder of the language model, with a chat template and room for 4,000 tokens."""
+    folder = Path(parent) / "chat"
+    shutil.copytree(FOLDERS["llama"], folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 4000}))
+    (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+    return folder
 
 
 def start(qkv):
@@ -85,12 +100,47 @@ def openai_client(url):
     check(as_floats(floats) == as_floats(base64), "openai: embeddings as floats and base64")
     for error, call in ((openai.NotFoundError, lambda: client.completions.create(model="gpt-4", prompt="a")),
                         (openai.BadRequestError, lambda: client.completions.create(model="llama", prompt="a", presence_penalty=1)),
-                        (openai.BadRequestError, lambda: client.chat.completions.create(model="llama", messages=[]))):
+                        (openai.BadRequestError, lambda: client.chat.completions.create(model="llama", messages=USER)),
+                        (openai.BadRequestError, lambda: client.chat.completions.create(model="chat", messages=USER, tools=[TOOL]))):
         try:
             call()
             check(False, f"openai: {error.__name__}")
         except error as found:
             check(bool(found.message), f"openai: {error.__name__}: {found.body['message'][:60]}")
+
+
+def openai_chats(url):
+    import openai
+    client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+    asked = dict(model="chat", messages=[{"role": "system", "content": "good"}, *USER], max_completion_tokens=12, seed=3, n=2,
+                 temperature=0.8, logprobs=True, top_logprobs=2)
+    whole = client.chat.completions.create(**asked)
+    texts = [choice.message.content for choice in whole.choices]
+    check(len(set(texts)) == 2 and whole.choices[0].message.role == "assistant" and whole.usage.completion_tokens > 2, "openai: chat")
+    tokens = whole.choices[0].logprobs.content
+    check("".join(token.token for token in tokens) == texts[0] and len(tokens[0].top_logprobs) == 2, "openai: chat, logprobs")
+    check(bytes(tokens[0].bytes).decode() == tokens[0].token, "openai: chat, a token's bytes")
+    streamed, roles, reasons, usage = ["", ""], [[], []], [None, None], None
+    for chunk in client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}):
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            roles[choice.index].append(choice.delta.role)
+            streamed[choice.index] += choice.delta.content or ""
+            reasons[choice.index] = choice.finish_reason or reasons[choice.index]
+    check(streamed == texts and usage.total_tokens == whole.usage.total_tokens, "openai: chat, the stream's texts are the whole texts")
+    check(all(role[0] == "assistant" and set(role[1:]) <= {None} for role in roles), "openai: chat, the role comes first and once")
+    check(reasons == [choice.finish_reason for choice in whole.choices], "openai: chat, finish_reason")
+    word = texts[0].split()[-1]
+    stopped = client.chat.completions.create(**asked | {"n": 1, "stop": word}).choices[0]
+    check(stopped.message.content == texts[0][:texts[0].index(word)] and stopped.finish_reason == "stop", "openai: chat, stop")
+    with client.chat.completions.stream(**asked | {"n": 1, "stop": word}) as stream:
+        content = [event.delta for event in stream if event.type == "content.delta"]
+        check("".join(content) == stream.get_final_completion().choices[0].message.content == stopped.message.content,
+              "openai: chat, its stream helper")
+    # The answer goes back as the client holds it; parts; variables of the template.
+    more = client.chat.completions.create(model="chat", messages=[*USER, whole.choices[0].message, {"role": "user", "content": [
+        {"type": "text", "text": "a dog"}]}], max_tokens=4, temperature=0, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
+    check(more.usage.prompt_tokens > whole.usage.prompt_tokens, "openai: chat, a second turn")
 
 
 def libretranslate_client(url, qkv):
@@ -110,6 +160,13 @@ def inference_client(url):
         # TEI answers one text by a flat list, of which this client takes the first element.
         best = InferenceClient(model=url + "/predict").text_classification("a red dog")
         check(best.label == post(url, "/predict", {"inputs": "a red dog"})[0]["label"], "huggingface_hub: text_classification")
+        client = InferenceClient(base_url=url)
+        asked = dict(model="chat", messages=USER, max_tokens=12, temperature=0.8, seed=4)
+        whole = client.chat_completion(**asked, logprobs=True, top_logprobs=1, n=2)
+        check(whole.choices[0].message.content != "" and len(whole.choices) == 2 and whole.usage.prompt_tokens == 7, "huggingface_hub: chat_completion")
+        check(whole.choices[0].logprobs.content[0].top_logprobs[0].logprob <= 0, "huggingface_hub: chat_completion, logprobs")
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in client.chat_completion(**asked, stream=True) if chunk.choices)
+        check(text == whole.choices[0].message.content, "huggingface_hub: chat_completion, the stream's text is the whole text")
     except Exception as error:  # pylint: disable=broad-except
         check(False, f"huggingface_hub: {type(error).__name__}: {error}")
 
@@ -195,9 +252,12 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     qkv = sys.argv[1]
+    scratch = tempfile.TemporaryDirectory()
+    FOLDERS["chat"] = chat_folder(scratch.name)
     process, url = start(qkv)
     try:
         openai_client(url)
+        openai_chats(url)
         libretranslate_client(url, qkv)
         inference_client(url)
         leaving_client(url)

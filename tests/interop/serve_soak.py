@@ -4,10 +4,10 @@
     python3 tests/interop/serve_soak.py build/release/bin/qkv --requests 10000
 
 Needs only Python. Starts a server with the small folders of the tests. Some clients send translations, labels, tags, scores,
-embeddings, completions and attention weights, one after another; every answer must be 200 and equal the command line's (completions
-and attention: the server's own answer when it was alone). Meanwhile others leave in the middle of streams, send a byte at a time,
-do not read, send mutated requests, and open the models again. At the end every good request has one answer, the queues are
-empty, and memory is that after the first tenth of the run (at most 10 % and 8 MB more).
+embeddings, completions, chats and attention weights, one after another; every answer must be 200 and equal the command line's
+(completions, chats and attention: the server's own answer when it was alone). Meanwhile others leave in the middle of streams, send
+a byte at a time, do not read, send mutated requests, and open the models again. At the end every good request has one answer, the
+queues are empty, and memory is that after the first tenth of the run (at most 10 % and 8 MB more).
 """
 
 import argparse
@@ -18,9 +18,12 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
+
+from serve_clients import chat_folder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = {"marian": ROOT / "tests/pipelines/golden/marian"} | {
@@ -49,7 +52,8 @@ def as_floats(numbers):
 
 
 def without_identity(answer):
-    """A completion without the fields that name this answer."""
+    """A completion without the fields that name this answer, and without what the prefix cache had of its prompt."""
+    answer.get("usage", {}).pop("prompt_tokens_details", None)
     return {key: value for key, value in answer.items() if key not in ("id", "created")}
 
 
@@ -78,6 +82,8 @@ def requests_with_answers(qkv, port):
     connection = connect(port)
     for text in lines:
         for path, body in (("/v1/completions", {"model": "llama", "prompt": text[:24], "max_tokens": 12, "seed": len(text)}),
+                           ("/v1/chat/completions", {"model": "chat", "messages": [{"role": "user", "content": text}], "max_tokens": 12,
+                                                     "seed": len(text)}),
                            ("/v1/attention", {"model": "marian", "text": text})):
             status, answer = post(connection, path, body)
             if status != 200:
@@ -141,8 +147,10 @@ class Run:
             with socket.create_connection(("127.0.0.1", self.port)) as connection:
                 connection.settimeout(60)
                 connection.sendall(self.stream())
+                received = b""
                 for _ in range(draw.randint(0, 3)):
-                    if b"[DONE]" in connection.recv(4096):
+                    received += connection.recv(4096)
+                    if b"[DONE]" in received:
                         break
                 if draw.random() < 0.5:  # a reset
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -227,6 +235,8 @@ def main():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    scratch = tempfile.TemporaryDirectory()
+    FOLDERS["chat"] = chat_folder(scratch.name)
     process = subprocess.Popen([args.qkv, "serve", *(f"{name}={folder}" for name, folder in FOLDERS.items()), "--port", str(port)],
                                stderr=subprocess.PIPE, text=True)
     try:

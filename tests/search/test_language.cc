@@ -266,7 +266,8 @@ TEST(Generate, APromptThatGoesOnReadsOnlyWhatIsNew) {
       std::vector<int32_t> prompt;
       for (uint64_t turn = 0; turn < 5; ++turn) {
         const auto known = std::ssize(prompt);
-        for (const int32_t id : random_prompts(1, 61, turn)[0]) prompt.push_back(id);
+        const Texts more = random_prompts(1, 61, turn);
+        prompt.insert(prompt.end(), more[0].begin(), more[0].end());
         const Request request = fitting(*model, requests_of({prompt}, greedy())[0]);
         const std::vector<Decoded> found = decode_all(engine, std::span(&request, 1));
         EXPECT_EQ(found[0].reused_tokens, std::max<int64_t>(0, known - 1)) << turn;

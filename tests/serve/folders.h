@@ -35,4 +35,24 @@ inline serve::ServiceOptions serving_long_texts(const Scratch& scratch) {
   return options;
 }
 
+// The template of the folders below: "two" begins a user's message, "three" an assistant's, "the" others.
+inline constexpr const char* kChatTemplate =
+    "{{ bos_token }}"
+    "{% for message in messages %}"
+    "{% if message.role == 'developer' %}{{ raise_exception('no developer speaks here') }}{% endif %}"
+    "{{ ' two ' if message.role == 'user' else ' three ' if message.role == 'assistant' else ' the ' }}"
+    "{{ message.content }}{{ eos_token }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %} three {% if mood %}{{ mood }} {% endif %}{% endif %}";
+
+// serving_long_texts() with a chat template, as "chat"; beside it "llama", which has none.
+inline serve::ServiceOptions serving_chat(const Scratch& scratch,
+                                          const std::string& chat_template = kChatTemplate) {
+  serve::ServiceOptions options = serving({"llama"});
+  const serve::ServiceOptions with = serving_long_texts(scratch);
+  scratch.write("long/chat_template.jinja", chat_template);
+  options.folders.push_back({"chat", with.folders[0].folder});
+  return options;
+}
+
 }  // namespace qkv::testing

@@ -260,7 +260,6 @@ TEST(Completions, RefuseWhatTheyDoNotDo) {
   expect_error(post(service, "/v1/completions", {{"model", "llama"}}), 400, {"prompt"});
   expect_error(post(service, "/v1/completions", {{"prompt", "a"}, {"model", "gpt-4"}}), 404,
                {"gpt-4", "llama", "model_not_found"});
-  expect_error(post(service, "/v1/chat/completions", {{"messages", json::array()}}), 400, {"chat templates"});
   expect_error(ask(service, {.path = "/v1/completions", .body = "{\"prompt\": \"a\""}), 400,
                {"request", "line 1"});
   expect_error(ask(service, {.path = "/v1/completions", .body = "[]"}), 400, {"JSON object"});

@@ -177,7 +177,7 @@ TEST(TextEmbeddingsInference, RerankersOrderTexts) {
     const size_t index = ranked[i]["index"];
     EXPECT_NEAR(ranked[i]["score"].get<float>(), one["scores"][index].get<float>(), 5e-6);
     EXPECT_EQ(ranked[i]["text"], golden["texts"][index]);
-    if (i > 0) EXPECT_LE(ranked[i]["score"], ranked[i - 1]["score"]);
+    EXPECT_LE(ranked[i]["score"], ranked[i == 0 ? 0 : i - 1]["score"]);
   }
   cut["raw_scores"] = true;
   EXPECT_LT(json_of(post(service, "/rerank", cut))[0]["score"], 0);

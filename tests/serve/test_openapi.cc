@@ -98,9 +98,23 @@ TEST(OpenApi, HasEveryRouteInTheFormOfTheSpecification) {
 
 // A handler that reads a field that its route does not declare answers 500.
 TEST(OpenApi, HandlersReadTheFieldsThatTheirRoutesDeclare) {
-  Service service(serving({"bert_texts", "bert_tokens", "bert_masked", "llama", "marian"}));
-  const json samples{{"q", "forty"},  {"source", "en"},     {"target", "de"}, {"prompt", "a"}, {"input", "a"},
-                     {"inputs", "a"}, {"text", "a [MASK]"}, {"query", "a"},   {"texts", "a"}};
+  const Scratch scratch;
+  serve::ServiceOptions options = serving_chat(scratch);
+  for (const serve::ModelFolder& more :
+       serving({"bert_texts", "bert_tokens", "bert_masked", "marian"}).folders)
+    options.folders.push_back(more);
+  Service service(options);
+  const json samples{{"q", "forty"},
+                     {"source", "en"},
+                     {"target", "de"},
+                     {"prompt", "a"},
+                     {"input", "a"},
+                     {"inputs", "a"},
+                     {"text", "a [MASK]"},
+                     {"query", "a"},
+                     {"texts", "a"},
+                     {"documents", {"a"}},
+                     {"messages", json::array({{{"role", "user"}, {"content", "a"}}})}};
   for (const Route& route : serve::all_routes()) {
     if (route.request.empty() || route.body == Body::form) continue;
     json body;
@@ -111,7 +125,7 @@ TEST(OpenApi, HandlersReadTheFieldsThatTheirRoutesDeclare) {
       body["text"] = "a";
       unread = "source, target";
     } else if (route.path == std::string("/")) {  // of a classifier, the first text encoder
-      unread = "normalize, prompt_name";
+      unread = "dimensions, normalize, prompt_name";
     }
     const serve::HttpResponse response = post(service, route.path, body);
     EXPECT_NE(response.status, 500) << route.path << response.body;

@@ -102,6 +102,8 @@ void copy_others(const fs::path& from, const fs::path& to, const LoadOptions& op
     fs::remove(to / "config_sentence_transformers.json");
   }
   copy_modules(described, to, modules);
+  if (const fs::path templates = "additional_chat_templates"; fs::is_directory(from / templates))
+    copy_modules(from, to, {templates});
 }
 
 // `save` writes config.json and the weights.

@@ -90,7 +90,7 @@ class CompletionHandler {
       if (self->options_.echo && !self->options_.logprobs)
         choice.text = self->echoes_[i / self->options_.choices];
       if (self->options_.logprobs && !self->options_.echo) {
-        for (const int32_t id : ids) choice.decoder.add(id);
+        choice.decoder.skip(ids);
         if (!ids.empty()) choice.last_id = ids.back();
       }
       self->prompts_[i].on_text = [&choice](std::string_view text) { choice.text += choice.stops.add(text); };
@@ -235,13 +235,16 @@ class CompletionHandler {
 
   void finish(const std::vector<pipelines::Generated>& results, const std::exception_ptr& error) {
     exchange_->answer(error, [&] {
-      int64_t prompt_tokens = 0, new_tokens = 0;
+      int64_t prompt_tokens = 0, cached_tokens = 0, new_tokens = 0;
       ResponseJson choices = ResponseJson::array();
       for (size_t i = 0; i < results.size(); ++i) {
         require_result(results[i].error, form_.prompt, i / options_.choices,
                        results.size() > options_.choices);
         const search::Hypothesis& hypothesis = results[i].completions.at(0).hypothesis;
-        if (i % options_.choices == 0) prompt_tokens += results[i].prompt_tokens;
+        if (i % options_.choices == 0) {
+          prompt_tokens += results[i].prompt_tokens;
+          cached_tokens += results[i].reused_tokens;
+        }
         new_tokens += std::ssize(hypothesis.ids);
         if (options_.stream) {
           end_choice(i, results[i]);
@@ -251,9 +254,10 @@ class CompletionHandler {
           choices.push_back(form_.choice(take(i, finish_reason(i, results[i]))));
         }
       }
-      const ResponseJson usage{{"prompt_tokens", prompt_tokens},
-                               {"completion_tokens", new_tokens},
-                               {"total_tokens", prompt_tokens + new_tokens}};
+      ResponseJson usage{{"prompt_tokens", prompt_tokens},
+                         {"completion_tokens", new_tokens},
+                         {"total_tokens", prompt_tokens + new_tokens}};
+      if (form_.cached_tokens) usage["prompt_tokens_details"] = {{"cached_tokens", cached_tokens}};
       if (options_.stream) {
         if (options_.stream_usage) {
           ResponseJson last = object(ResponseJson::array());

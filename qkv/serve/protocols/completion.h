@@ -16,13 +16,13 @@ namespace qkv::serve {
 // A token that could have come.
 struct LikelyToken {
   int32_t id = 0;
-  std::string text;  // what it would add; of a token without text (an end token), its spelling
+  std::string text = {};  // what it would add; of a token without text (an end token), its spelling
   float log_probability = 0;
 };
 
 struct ChoiceToken {
   int32_t id = 0;
-  std::string text;  // what it adds: of a character of several tokens, the last one has the text
+  std::string text = {};  // what it adds: of a character of several tokens, the last one has the text
   float log_probability = 0;
   bool given = false;                 // the first token of a prompt, which has no probability
   int64_t offset = 0;                 // in the choice, in characters
@@ -32,10 +32,10 @@ struct ChoiceToken {
 // A choice, or in a stream what it has gained since its last event.
 struct ChoicePart {
   size_t index = 0;
-  std::string text;
-  bool logprobs = false;                // wanted
-  std::vector<ChoiceToken> tokens;      // with logprobs
-  const char* finish_reason = nullptr;  // "stop" or "length"; null: it goes on
+  std::string text = {};
+  bool logprobs = false;                 // wanted
+  std::vector<ChoiceToken> tokens = {};  // with logprobs
+  const char* finish_reason = nullptr;   // "stop" or "length"; null: it goes on
 };
 
 struct CompletionForm {
@@ -43,6 +43,7 @@ struct CompletionForm {
   const char* object;  // the type of an answer
   const char* event;   // and of an event of a stream
   const char* prompt;  // the field that has the prompt, for errors
+  bool cached_tokens;  // whether usage has the prompt tokens that the prefix cache had
   ResponseJson (*choice)(ChoicePart part);
   ResponseJson (*delta)(ChoicePart part);  // of an event
   ResponseJson (*opening)(size_t index);   // the first delta of each choice; null: none

@@ -86,13 +86,6 @@ void embed(Service& service, const ExchangeHandle& exchange) {
       });
 }
 
-void refuse_chat(Service& /*service*/, const ExchangeHandle& /*exchange*/) {
-  throw HttpError(400,
-                  "chat templates are not supported yet: put the conversation into a prompt and use "
-                  "/v1/completions",
-                  "invalid_request_error", "unsupported");
-}
-
 }  // namespace
 
 std::string openai_error(const HttpError& error) {
@@ -104,8 +97,7 @@ std::vector<Route> openai_routes() {
   std::vector<Route> routes{
       get("/v1/models", list_models, "List the models.", R"({object: "list", data: [Model]})"),
       get("/v1/models/*", retrieve_model, "Describe a model.", "Model", {.errors = {404}}),
-      text_completions_route(),
-      post("/v1/chat/completions", refuse_chat, "Not supported yet: answers 400.", {}, "object"),
+      text_completions_route(), chat_completions_route(),
       post(
           "/v1/embeddings", embed, "Embed texts.",
           {model_field(), required("input", kPrompt),

@@ -110,4 +110,10 @@ void read_completion_fields(Fields& fields, OptionsInRequest names, search::Samp
   }
 }
 
+void require_min_tokens(const search::SearchOptions& search) {
+  if (search.min_new_tokens <= search.max_new_tokens) return;
+  throw HttpError(400, concat("min_tokens: expected at most max_tokens = ", search.max_new_tokens, ", found ",
+                              search.min_new_tokens));
+}
+
 }  // namespace qkv::serve

@@ -22,6 +22,9 @@ RequestFields completion_fields(OptionsInRequest names, bool sampling_of_model);
 void read_completion_fields(Fields& fields, OptionsInRequest names, search::Sampling sampling,
                             CompletionOptions& options);
 
+// Throws HttpError (400) for min_tokens beyond max_tokens.
+void require_min_tokens(const search::SearchOptions& search);
+
 // Throws HttpError (400) for a field that is neither missing nor neutral.
 void require_neutral(Fields& fields, const char* name, double neutral);
 // Likewise: an empty text, list or object, and false are neutral.
@@ -29,5 +32,6 @@ void require_absent(Fields& fields, const char* name);
 inline constexpr const char* kUnsupported = "Not supported: neutral or missing";
 
 Route text_completions_route();
+Route chat_completions_route();
 
 }  // namespace qkv::serve

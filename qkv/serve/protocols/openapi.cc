@@ -12,6 +12,9 @@ namespace qkv::serve {
 namespace {
 
 constexpr auto kComponents = std::to_array<std::pair<const char*, const char*>>({
+    {"ChatToken",
+     R"({token: string, logprob: number, bytes: [integer(0..255)],
+  top_logprobs: [{token: string, logprob: number, bytes: [integer(0..255)]}]})"},
     {"Error", "{error: {message: string, type: string, param?: string | null, code?: string | null}}"},
     {"LibreTranslateError", "{error: string}"},
     {"TeiError", "{error: string, error_type: string}"},
@@ -25,7 +28,9 @@ constexpr auto kComponents = std::to_array<std::pair<const char*, const char*>>(
     {"Statistics",
      R"([{entropy: number(0..), largest: number(0..), first: number(0..), distance?: number(0..), special?: number(0..),
   across?: number(0..)}] 'Of each head, means over queries: bits, weights, tokens or patches.')"},
-    {"Usage", "{prompt_tokens: integer(0..), completion_tokens?: integer(0..), total_tokens: integer(0..)}"},
+    {"Usage",
+     R"({prompt_tokens: integer(0..), completion_tokens?: integer(0..), total_tokens: integer(0..),
+  prompt_tokens_details?: {cached_tokens: integer(0..) 'Found in the prefix cache.'}})"},
 });
 
 constexpr auto kStatuses = std::to_array<std::pair<int, const char*>>({

@@ -55,6 +55,7 @@ constexpr CompletionForm kTextForm{.id_prefix = "cmpl-",
                                    .object = "text_completion",
                                    .event = "text_completion",
                                    .prompt = "prompt",
+                                   .cached_tokens = false,
                                    .choice = text_choice,
                                    .delta = text_choice,
                                    .opening = nullptr};
@@ -67,10 +68,7 @@ void complete_text(Service& service, const ExchangeHandle& exchange) {
   options.generate.search = model->pipelines().generator->default_options().search;
   read_completion_fields(fields, completion_names(), {}, options);
   search::SearchOptions& search = options.generate.search;
-  if (search.min_new_tokens > search.max_new_tokens) {
-    throw HttpError(400, concat("min_tokens: expected at most max_tokens = ", search.max_new_tokens,
-                                ", found ", search.min_new_tokens));
-  }
+  require_min_tokens(search);
   const std::vector<pipelines::Prompt> given = prompts_of(fields.required("prompt"));
   if (given.size() * options.choices > Fields::kMaxTexts) {
     throw HttpError(400, concat("n: expected at most ", Fields::kMaxTexts, " choices in all, found ",

@@ -50,6 +50,12 @@ struct Opener {
   void operator()(const std::shared_ptr<const qkv::pipelines::LoadedLanguageModel>& model) const {
     kind = "language";
     tasks = {"generate", "score", "attention"};
+    try {  // A model without a template, or with one that cannot be read, does everything else.
+      pipelines.chat.emplace(model->folder, model->tokenizer);
+      tasks.emplace_back("chat");
+    } catch (const DataError& error) {
+      pipelines.no_chat = error.what();
+    }
     pipelines.generator.emplace(model);
     pipelines.scorer.emplace(model);
   }

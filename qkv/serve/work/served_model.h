@@ -11,6 +11,7 @@
 
 #include "qkv/base/mapped_files.h"
 #include "qkv/explain/attention_report.h"
+#include "qkv/pipelines/chat.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/fill_mask.h"
@@ -39,6 +40,8 @@ struct Pipelines {
   std::optional<pipelines::PairScorer> pair_scorer;
   std::optional<pipelines::TextGenerator> generator;
   std::optional<pipelines::TextScorer> scorer;
+  std::optional<pipelines::ChatTemplate> chat;
+  std::string no_chat;  // why a language model has no chat template, or none that can be read
   std::optional<pipelines::TextEmbedder> embedder;
   pipelines::TextEmbedOptions embed_options;  // the folder's
   std::optional<pipelines::TextClassifier> classifier;

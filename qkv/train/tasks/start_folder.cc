@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using models::FolderKind;
 
 // Of one tokenizer: a folder may have several formats of it.
-constexpr std::array<std::string_view, 13> kTokenizerFiles{"tokenizer.json",
+constexpr std::array<std::string_view, 15> kTokenizerFiles{"tokenizer.json",
                                                            "tokenizer_config.json",
                                                            "special_tokens_map.json",
                                                            "added_tokens.json",
@@ -32,7 +32,9 @@ constexpr std::array<std::string_view, 13> kTokenizerFiles{"tokenizer.json",
                                                            "sentencepiece.bpe.model",
                                                            "source.spm",
                                                            "target.spm",
-                                                           "target_vocab.json"};
+                                                           "target_vocab.json",
+                                                           "chat_template.jinja",
+                                                           "chat_template.json"};
 // config.json, and what other tasks read.
 constexpr std::array<std::string_view, 6> kOtherFiles{
     "config.json",  "generation_config.json",    "preprocessor_config.json",

@@ -25,8 +25,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kModels{
      {"tokenizer.model", "LlamaTokenizer"},
      {"spiece.model", "T5Tokenizer"},
      {"sentencepiece.bpe.model", "XLMRobertaTokenizer"}}};
-constexpr std::array<std::string_view, 4> kBeside{"merges.txt", kSettings, "special_tokens_map.json",
-                                                  "added_tokens.json"};
+constexpr std::array<std::string_view, 6> kBeside{
+    "merges.txt",          kSettings,           "special_tokens_map.json", "added_tokens.json",
+    "chat_template.jinja", "chat_template.json"};
 
 std::optional<int32_t> first_known(const text::Tokenizer& tokenizer, std::optional<int32_t> named,
                                    std::initializer_list<std::string_view> usual) {

@@ -1,0 +1,244 @@
+// OpenAI's completions of chats: /v1/chat/completions.
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/search_defaults.h"
+#include "qkv/serve/protocols/openai_fields.h"
+#include "qkv/serve/service.h"
+
+namespace qkv::serve {
+namespace {
+
+constexpr int kMostTokens = 1 << 20;
+
+OptionsInRequest chat_names() {
+  static const std::vector<OptionInRequest> kNames = request_limits(
+      {{"max_new_tokens",
+        {.name = "max_tokens",
+         .help = "Default: as many as the context has room for",
+         .range = between(1, kMostTokens)}},
+       {"min_new_tokens", {.name = "min_tokens", .range = between(0, kMostTokens)}},
+       {"temperature", {.help = "0: greedy search; default: the model's", .range = between(0, 100)}}});
+  return kNames;
+}
+
+// ---- JSON of choices
+
+ResponseJson token_json(const std::string& text, float log_probability) {
+  ResponseJson bytes = ResponseJson::array();
+  for (const char byte : text) bytes.push_back(static_cast<unsigned char>(byte));
+  // OpenAI's service sends -9999 for a token that is very unlikely.
+  return {{"token", text}, {"logprob", std::max(log_probability, -9999.0F)}, {"bytes", std::move(bytes)}};
+}
+
+ResponseJson logprobs_json(const ChoicePart& part) {
+  if (!part.logprobs) return nullptr;
+  ResponseJson content = ResponseJson::array();
+  for (const ChoiceToken& token : part.tokens) {
+    ResponseJson one = token_json(token.text, token.log_probability), top = ResponseJson::array();
+    for (const LikelyToken& other : token.top)
+      top.push_back(token_json(other.id == token.id ? token.text : other.text, other.log_probability));
+    one["top_logprobs"] = std::move(top);
+    content.push_back(std::move(one));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+// said: the message, or what an event adds to it.
+ResponseJson choice_json(const ChoicePart& part, const char* key, ResponseJson said) {
+  return {{"index", part.index},
+          {key, std::move(said)},
+          {"logprobs", logprobs_json(part)},
+          {"finish_reason", part.finish_reason ? ResponseJson(part.finish_reason) : ResponseJson(nullptr)}};
+}
+
+ResponseJson chat_choice(ChoicePart part) {
+  ResponseJson message{{"role", "assistant"}, {"content", std::move(part.text)}, {"refusal", nullptr}};
+  return choice_json(part, "message", std::move(message));
+}
+
+ResponseJson chat_delta(ChoicePart part) {
+  ResponseJson delta = ResponseJson::object();
+  if (!part.text.empty()) delta["content"] = std::move(part.text);
+  return choice_json(part, "delta", std::move(delta));
+}
+
+ResponseJson chat_opening(size_t index) {
+  return choice_json({.index = index}, "delta", {{"role", "assistant"}, {"content", ""}});
+}
+
+constexpr CompletionForm kChatForm{.id_prefix = "chatcmpl-",
+                                   .object = "chat.completion",
+                                   .event = "chat.completion.chunk",
+                                   .prompt = "messages",
+                                   .cached_tokens = true,
+                                   .choice = chat_choice,
+                                   .delta = chat_delta,
+                                   .opening = chat_opening};
+
+// ---- Messages
+
+constexpr std::array kRoles{"system", "developer", "user", "assistant", "tool"};
+
+// A text, or a list of parts that are texts, which line ends join, as in vLLM.
+std::string content_of(const JsonValue& content) {
+  if (content.is_string()) return content.string();
+  if (!content.is_array()) content.fail("a text or a list of parts of type \"text\"");
+  std::string text;
+  for (const JsonValue& part : content.items()) {
+    if (part["type"].string() != "text") part["type"].fail("\"text\", as no other part is supported");
+    part.members([](std::string_view name, const JsonValue& value) {
+      if (name != "type" && name != "text") value.fail("none, as a part of type \"text\" has only a text");
+    });
+    if (!text.empty()) text += '\n';
+    text += part["text"].string();
+  }
+  return text;
+}
+
+pipelines::ChatMessage message_of(const JsonValue& given) {
+  pipelines::ChatMessage message{given["role"].string(), content_of(given["content"])};
+  if (std::ranges::find(kRoles, message.role) == kRoles.end()) {
+    std::string roles;
+    for (const char* one : kRoles) roles += concat(roles.empty() ? "" : ", ", one);
+    given["role"].fail(concat("one of ", roles));
+  }
+  given.members([&](std::string_view name, const JsonValue& value) {
+    // Clients send an earlier answer back with its empty fields.
+    const bool is_neutral = value.is_null() || (value.is_array() && value.size() == 0);
+    if (name == "role" || name == "content" || is_neutral) return;
+    if (name != "name" && name != "tool_call_id" && name != "reasoning_content")
+      value.fail("none, as it is not supported");
+    if (!value.is_string()) value.fail("a text");
+    message.fields.emplace_back(name, value);
+  });
+  return message;
+}
+
+std::vector<pipelines::ChatMessage> messages_of(const JsonValue& given) {
+  if (!given.is_array() || given.size() == 0) given.fail("a list of at least one message");
+  std::vector<pipelines::ChatMessage> messages;
+  for (const JsonValue& one : given.items()) messages.push_back(message_of(one));
+  return messages;
+}
+
+// ---- The request
+
+void refuse_unsupported(Fields& fields) {
+  for (const char* name : {"tools", "functions", "audio", "prediction", "store"})
+    require_absent(fields, name);
+  for (const char* name : {"tool_choice", "function_call"}) {
+    const auto choice = fields.find(name);
+    if (choice && choice->string() != "none" && choice->string() != "auto")
+      choice->fail("\"none\", as tools are not supported");
+  }
+  if (const auto format = fields.find("response_format"); format && (*format)["type"].string() != "text")
+    (*format)["type"].fail("\"text\", as no other format is supported");
+  if (const auto modalities = fields.find("modalities")) {
+    for (const JsonValue& one : modalities->items()) {
+      if (one.string() != "text") one.fail("\"text\", as no other modality is supported");
+    }
+  }
+  fields.find("parallel_tool_calls");  // of tools that there are not
+  fields.find("metadata");
+}
+
+// Without a name: the first model that chats.
+ModelHandle chat_model(Service& service, const std::string& name) {
+  const std::vector<ModelHandle> all = service.models().all();
+  const bool any = std::ranges::any_of(all, [](const ModelHandle& one) { return one->has("chat"); });
+  ModelHandle model = service.models().find(name, any && name.empty() ? "chat" : "generate");
+  if (!model->has("chat"))
+    throw HttpError(400, concat("model '", model->name(), "': ", model->pipelines().no_chat));
+  return model;
+}
+
+pipelines::ChatTemplateOptions template_options(Fields& fields) {
+  pipelines::ChatTemplateOptions options;
+  options.add_generation_prompt = fields.boolean("add_generation_prompt");
+  options.continue_final_message = fields.boolean("continue_final_message");
+  if (const auto variables = fields.find("chat_template_kwargs")) {
+    variables->members([&](std::string_view name, const JsonValue& value) {
+      if (name == "messages" || name == "tools" || name == "add_generation_prompt")
+        value.fail("none, as the request has a field of this name");
+      options.variables.emplace_back(name, value);
+    });
+  }
+  return options;
+}
+
+void set_max_tokens(Fields& fields, search::SearchOptions& search) {
+  const auto most = fields.integer("max_completion_tokens");
+  if (!most) return;
+  if (fields.find("max_tokens") && search.max_new_tokens != *most) {
+    throw HttpError(400, concat("max_completion_tokens: expected max_tokens = ", search.max_new_tokens,
+                                " or one of the two alone, found ", *most));
+  }
+  search.max_new_tokens = static_cast<int>(*most);
+}
+
+void complete_chat(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(*exchange);
+  const std::string name = fields.text("model");
+  const std::vector<pipelines::ChatMessage> messages = messages_of(fields.required("messages"));
+  const pipelines::ChatTemplateOptions prompting = template_options(fields);
+  refuse_unsupported(fields);
+  const ModelHandle model = chat_model(service, name);
+  const pipelines::TextGenerator& generator = *model->pipelines().generator;
+  CompletionOptions options;
+  options.model = model->name();
+  options.generate.search = generator.default_options().search;
+  options.generate.search.max_new_tokens = kMostTokens;
+  read_completion_fields(fields, chat_names(), pipelines::sampling_defaults(generator.model().generation),
+                         options);
+  set_max_tokens(fields, options.generate.search);
+  require_min_tokens(options.generate.search);
+  options.logprobs = fields.boolean("logprobs");
+  if (const auto top = fields.integer("top_logprobs")) {
+    if (!options.logprobs && *top > 0)
+      throw HttpError(400, "top_logprobs: expected logprobs to be true, found false");
+    options.top_logprobs = static_cast<int>(*top);
+  }
+  fields.done();
+  const pipelines::ChatTemplate& chat = *model->pipelines().chat;
+  const std::string text = chat.render(messages, prompting);
+  require_result(pipelines::text_error(text), "messages", 0, false);
+  const pipelines::Prompt prompt{.ids = chat.ids(text)};
+  complete(model, exchange, kChatForm, {&prompt, 1}, std::move(options));
+}
+
+}  // namespace
+
+Route chat_completions_route() {
+  RequestFields fields = completion_fields(chat_names(), true);
+  fields.insert(fields.begin() + 1,
+                required("messages",
+                         R"([{role: "system" | "developer" | "user" | "assistant" | "tool",
+  content: string | [{type: "text", text: string}], name?: string | null, tool_call_id?: string | null,
+  reasoning_content?: string | null}](1..))"));
+  fields.insert(
+      fields.end(),
+      {whole("max_completion_tokens", between(1, kMostTokens), "Equal to max_tokens"), flag("logprobs"),
+       whole("top_logprobs", between(0, 20)),
+       flag("add_generation_prompt", "The prompt ends with the beginning of an answer", "true"),
+       flag("continue_final_message", "The answer continues the last message"),
+       optional("chat_template_kwargs", "object", "Variables of the chat template"),
+       optional("tools", "[any](..0)", kUnsupported), optional("functions", "[any](..0)", kUnsupported),
+       optional("tool_choice", R"("none" | "auto")"), optional("function_call", R"("none" | "auto")"),
+       optional("parallel_tool_calls", "boolean"), optional("response_format", R"({type: "text"})"),
+       optional("modalities", R"(["text"])"), optional("audio", "{}", kUnsupported),
+       optional("prediction", "{}", kUnsupported), optional("store", "false", kUnsupported),
+       optional("metadata", "any")});
+  return post(
+      "/v1/chat/completions", complete_chat, "Answer a conversation.", std::move(fields),
+      R"({id: string, object: "chat.completion", created: integer, model: string, seed?: integer(0..) 'Of sampling.',
+  choices: [{index: integer(0..), message: {role: "assistant", content: string, refusal?: string | null},
+    finish_reason: "stop" | "length", logprobs: {content: [ChatToken], refusal?: string | null} | null}],
+  usage: Usage})",
+      {.streams = true});
+}
+
+}  // namespace qkv::serve
