@@ -147,9 +147,22 @@ TEST(Limits, AreErrorsAndNeverHangs) {
       "2000000 bytes of values");
   refused("{% set ns = namespace(l=1) %}{% for i in range(900) %}{% set ns.l = [ns.l] %}{% endfor %}",
           "200 nested containers");
+  // Texts that wait for the end of their macros.
+  refused("{% macro f() %}{% for i in range(90) %}" + std::string(1000, 'x') +
+              "{% endfor %}{{ f() }}{% endmacro %}{{ f() }}",
+          "2000000 bytes of values");
   refused("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "1000 nested evaluations");
   refused("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "1000 nested evaluations");
   refused("{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}", "nested evaluations");
+}
+
+TEST(Limits, CountWhatIsAliveOnly) {
+  const Limits limits{.output_bytes = 100'000, .memory_bytes = 300'000};
+  EXPECT_EQ(
+      rendered("{% set ns = namespace(s='', n=0) %}{% for i in range(500) %}{% set ns.s = 'x' * 50000 %}"
+               "{% set t %}{{ ns.s }}{% endset %}{% set ns.n = ns.n + t | length %}{% endfor %}{{ ns.n }}",
+               {}, limits),
+      "25000000");
 }
 
 TEST(Limits, BoundTheNestingOfTheSource) {

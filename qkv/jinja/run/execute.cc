@@ -112,8 +112,10 @@ Value Run::sequence(std::vector<Value> items, bool is_tuple) {
 Value Run::dict(Dict dict) {
   step(1 + dict.size());
   check_depth(dict.depth());
-  dict.hold(Charge(budget_, dict.size() * 4 * kItemBytes + sizeof(Dict)));
-  check_memory();
+  size_t keys = 0;  // their bytes, which the dictionary has once more
+  for (const auto& [key, value] : dict.items()) keys += key.is_string() ? key.string().size() : 0;
+  step(keys / 1024);
+  dict.hold(charge(dict.size() * 4 * kItemBytes + sizeof(Dict) + keys));
   return Value::of(std::make_shared<const Dict>(std::move(dict)));
 }
 
@@ -122,9 +124,16 @@ void Run::set(Dict& dict, const Value& key, Value value) {
   dict.set(key, std::move(value));
 }
 
-void Run::write(Output& out, std::string_view text) const {
+void Run::write(Output& out, std::string_view text) {
   check_text(out.size() + text.size());
+  budget_.used += text.size();  // until it is finished
+  check_memory();
   out += text;
+}
+
+std::string Run::finished(Output& out) {
+  budget_.used -= out.size();
+  return std::move(out);
 }
 
 std::string Run::captured(const Body& body, Scope& outer, const std::function<void(Scope&)>& prepare) {
@@ -132,7 +141,7 @@ std::string Run::captured(const Body& body, Scope& outer, const std::function<vo
   if (prepare != nullptr) prepare(guard.scope());
   Output out;
   execute(body, out);
-  return out;
+  return finished(out);
 }
 
 std::string Run::looped(const Statement& statement, const Value& iterable, Scope& outer, int depth) {
@@ -140,7 +149,7 @@ std::string Run::looped(const Statement& statement, const Value& iterable, Scope
   Output out;
   loop(statement, iterable, out, depth);
   scope_ = before;
-  return out;
+  return finished(out);
 }
 
 Run::Flow Run::execute(const Body& body, Output& out) {

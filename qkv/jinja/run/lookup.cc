@@ -52,6 +52,7 @@ std::optional<Value> at_index(Run& run, const Value& value, int64_t index) {
 // value[key]
 std::optional<Value> own_item(Run& run, const Value& value, const Value& key) {
   if (value.is_dict()) {
+    if (key.is_string()) run.step(key.string().size() / 1024);
     const Value* found = value.dict().find(key);
     if (found == nullptr) return std::nullopt;
     return *found;

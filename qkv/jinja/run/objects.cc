@@ -45,7 +45,7 @@ std::optional<std::vector<Value>> Iterator::iterate(Run& run) {
 std::optional<Value> Iterator::next(Run& run) {
   run.step();
   if (at_ < items_.items().size()) return items_.items()[at_++];
-  if (!error_.empty()) run.fail(error_);
+  if (!error_.empty()) throw DataError(error_);
   return std::nullopt;
 }
 
@@ -140,8 +140,13 @@ Loop::Loop(Run& run, const Value& iterable, Passes passes, Function::Body recurs
       depth_(iterable.depth() + 1),
       depth0_(depth0) {
   lazy_ = passes_ != nullptr || iterable.as<Iterator>() != nullptr;
-  if (iterable.as<Iterator>() == nullptr) items_ = qkv::jinja::iterate(run, iterable);
-  if (!lazy_) length_ = static_cast<int64_t>(items_.size());
+  if (iterable_.is_sequence()) {
+    visited_ = &iterable_.items();
+  } else if (iterable.as<Iterator>() == nullptr) {
+    items_ = qkv::jinja::iterate(run, iterable);
+    charge_.emplace(run.charge(items_.size() * sizeof(Value)));
+  }
+  if (!lazy_) length_ = static_cast<int64_t>(visited_->size());
 }
 
 std::optional<Value> Loop::pull(Run& run) {
@@ -150,8 +155,8 @@ std::optional<Value> Loop::pull(Run& run) {
     std::optional<Value> one;
     if (Iterator* iterator = iterable_.as<Iterator>(); iterator != nullptr && lazy_)
       one = iterator->next(run);
-    else if (at_ < items_.size())
-      one = items_[at_++];
+    else if (at_ < visited_->size())
+      one = (*visited_)[at_++];
     if (!one || passes_ == nullptr || passes_(*one)) return one;
   }
 }
@@ -180,6 +185,7 @@ std::optional<int64_t> Loop::length(Run& run) {
   while (std::optional<Value> one = pull(run)) rest.push_back(std::move(*one));
   length_ = static_cast<int64_t>(rest.size()) + index0_ + 1 + (after ? 1 : 0);
   items_ = std::move(rest);
+  visited_ = &items_;
   at_ = 0;
   passes_ = nullptr;
   lazy_ = false;

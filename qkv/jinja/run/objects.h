@@ -132,7 +132,9 @@ class Loop : public Object, public std::enable_shared_from_this<Loop> {
   const std::optional<Value>& peek(Run& run);
 
   Value iterable_;
-  std::vector<Value> items_;  // of all but an iterator
+  std::vector<Value> items_;  // of what is neither a list nor an iterator
+  const std::vector<Value>* visited_ = &items_;
+  std::optional<Charge> charge_;
   size_t at_ = 0;
   Passes passes_;
   Function::Body recurse_;

@@ -286,6 +286,7 @@ bool contains(Run& run, const Value& container, const Value& item) {
     return container.string().find(item.string()) != std::string::npos;
   }
   if (container.is_dict()) {
+    if (item.is_string()) run.step(item.string().size() / 1024);
     if (!key_text(item))
       run.fail(concat("expected a hashable value on the left of 'in', found a ", item.type_name()));
     return container.dict().find(item) != nullptr;

@@ -52,6 +52,13 @@ class Run {
   // Throws if a text of this many bytes is not allowed.
   void check_text(size_t bytes) const;
 
+  // A share of the memory.
+  Charge charge(size_t bytes) {
+    Charge made(budget_, bytes);
+    check_memory();
+    return made;
+  }
+
   // New values, which are charged to the rendering's memory and steps.
   Value text(std::string bytes, bool markup = false);
   Value text_like(const Value& like, std::string bytes) { return text(std::move(bytes), like.is_markup()); }
@@ -116,8 +123,9 @@ class Run {
 
   Flow execute(const Body& body, Output& out);
   Flow execute(const Statement& statement, Output& out);
-  void write(Output& out, std::string_view text) const;
+  void write(Output& out, std::string_view text);
   void assign(const Expression& target, const Value& value);
+  std::string finished(Output& out);
   Value caller_of(const Statement& statement);
   Flow loop(const Statement& statement, const Value& iterable, Output& out, int depth);
 
