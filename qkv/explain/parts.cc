@@ -11,9 +11,9 @@ namespace {
 std::string part_of(const std::string& name) {
   static constexpr std::array<std::pair<std::string_view, const char*>, 7> kParts{
       {{"embed_", "embeddings"},
-       {"layer_norm.", "norms"},
        {".self_attn.", "self_attention"},
        {".encoder_attn.", "cross_attention"},
+       {"_norm.", "norms"},
        {".fc1.", "feed_forward"},
        {".fc2.", "feed_forward"},
        {".gate.", "feed_forward"}}};

@@ -21,32 +21,34 @@ LanguageFamily llama_family();
 LanguageFamily mistral_family();
 LanguageFamily bloom_family();
 LanguageFamily codegen_family();
-LanguageFamily cohere2_family();
 LanguageFamily cohere_family();
+LanguageFamily cohere2_family();
 LanguageFamily cwm_family();
 LanguageFamily ernie4_5_family();
 LanguageFamily exaone4_family();
 LanguageFamily falcon_family();
+LanguageFamily gemma_family();
 LanguageFamily gemma2_family();
 LanguageFamily gemma3_family();
-LanguageFamily gemma_family();
-LanguageFamily glm4_family();
 LanguageFamily glm_family();
+LanguageFamily glm4_family();
 LanguageFamily gpt_bigcode_family();
 LanguageFamily gpt_neox_family();
 LanguageFamily gptj_family();
 LanguageFamily granite_family();
 LanguageFamily helium_family();
+LanguageFamily hunyuan_family();
 LanguageFamily hyperclovax_family();
 LanguageFamily internlm3_family();
 LanguageFamily iquestcoder_family();
 LanguageFamily ministral_family();
+LanguageFamily ministral3_family();
 LanguageFamily mpt_family();
 LanguageFamily olmo2_family();
 LanguageFamily olmo3_family();
 LanguageFamily opt_family();
-LanguageFamily phi3_family();
 LanguageFamily phi_family();
+LanguageFamily phi3_family();
 LanguageFamily qwen2_family();
 LanguageFamily qwen3_family();
 LanguageFamily seed_oss_family();
@@ -58,14 +60,16 @@ LanguageFamily vaultgemma_family();
 // Of several families with as many fields of an unknown folder, the first is called the nearest.
 std::span<const LanguageFamily> language_families() {
   static const std::array kFamilies{
-      gpt2_family(),     llama_family(),       mistral_family(),   bloom_family(),       codegen_family(),
-      cohere2_family(),  cohere_family(),      cwm_family(),       ernie4_5_family(),    exaone4_family(),
-      falcon_family(),   gemma2_family(),      gemma3_family(),    gemma_family(),       glm4_family(),
-      glm_family(),      gpt_bigcode_family(), gpt_neox_family(),  gptj_family(),        granite_family(),
-      helium_family(),   hyperclovax_family(), internlm3_family(), iquestcoder_family(), ministral_family(),
-      mpt_family(),      olmo2_family(),       olmo3_family(),     opt_family(),         phi3_family(),
-      phi_family(),      qwen2_family(),       qwen3_family(),     seed_oss_family(),    smollm3_family(),
-      stablelm_family(), starcoder2_family(),  vaultgemma_family()};
+      gpt2_family(),        llama_family(),     mistral_family(),     bloom_family(),
+      codegen_family(),     cohere_family(),    cohere2_family(),     cwm_family(),
+      ernie4_5_family(),    exaone4_family(),   falcon_family(),      gemma_family(),
+      gemma2_family(),      gemma3_family(),    glm_family(),         glm4_family(),
+      gpt_bigcode_family(), gpt_neox_family(),  gptj_family(),        granite_family(),
+      helium_family(),      hunyuan_family(),   hyperclovax_family(), internlm3_family(),
+      iquestcoder_family(), ministral_family(), ministral3_family(),  mpt_family(),
+      olmo2_family(),       olmo3_family(),     opt_family(),         phi_family(),
+      phi3_family(),        qwen2_family(),     qwen3_family(),       seed_oss_family(),
+      smollm3_family(),     stablelm_family(),  starcoder2_family(),  vaultgemma_family()};
   return kFamilies;
 }
 
