@@ -12,12 +12,12 @@ namespace {
 std::string part_of(const std::string& name) {
   static constexpr std::array<std::pair<std::string_view, const char*>, 10> kParts{
       {{"embed_", "embeddings"},
-       {"layer_norm.", "norms"},
        {".self_attn.", "self_attention"},
        {".encoder_attn.", "cross_attention"},
        {".experts.", "experts"},
        {".router.", "router"},
        {".shared_", "shared_expert"},
+       {"_norm.", "norms"},
        {".fc1.", "feed_forward"},
        {".fc2.", "feed_forward"},
        {".gate.", "feed_forward"}}};

@@ -43,7 +43,7 @@ Tensor cached_attention(const Tensor& query, std::span<const kernels::CacheRow> 
 
 std::optional<Norm> norm(const MultiheadAttentionOptions& options, int64_t heads) {
   if (options.variant.query_key_norm == QueryKeyNorm::none) return std::nullopt;
-  const int64_t normed = options.variant.query_key_norm == QueryKeyNorm::head ? 1 : heads;
+  const int64_t normed = options.variant.query_key_norm == QueryKeyNorm::all_heads ? heads : 1;
   return Norm({.features = normed * options.d_k, .kind = options.norm_kind, .epsilon = options.epsilon});
 }
 
@@ -93,6 +93,9 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
       throw UsageError(concat("attention: rotary_features: expected 0 (all) or an even number up to d_k ",
                               options.d_k, ", found ", positions.rotary_features));
     }
+    if (positions.rotary_scaling.query_growth != 0 && positions.rotary_features != options.d_k)
+      throw UsageError(concat("attention: query_growth: expected all ", options.d_k,
+                              " features of a head rotated, found ", positions.rotary_features));
   }
   if (!options.variant.scale) options.variant.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
   if (options.variant.window < 0)
@@ -148,8 +151,10 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
   const int64_t queries = options_.heads * options_.d_k;
   const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
   const Variable qkv = linear(x, qkv_, layout);
-  const auto rotated = [&](const Variable& rows, int64_t heads) {
-    const PositionOptions& kind = options_.variant.positions;
+  const bool grows = options_.variant.positions.rotary_scaling.query_growth != 0;
+  const auto rotated = [&](const Variable& rows, int64_t heads, bool of_keys) {
+    PositionOptions kind = options_.variant.positions;
+    if (of_keys) kind.rotary_scaling.query_growth = 0;
     if (kind.kind != PositionKind::rotary) return rows;
     const Tensor places = positions();
     const auto numbers = places.values<int32_t>();
@@ -157,13 +162,17 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
     return rotary(rows, heads, rotary_table(kind, kind.rotary_features, count), places);
   };
   const Variable value = qkv.columns(queries + keys, values);
-  if (q_norm_) {
-    return {rotated(normalised(qkv.columns(0, queries), options_.heads, q_norm_), options_.heads),
-            rotated(normalised(qkv.columns(queries, keys), options_.key_heads, k_norm_), options_.key_heads),
-            value};
+  if (!q_norm_ && !grows) {
+    const Variable qk = rotated(qkv.columns(0, queries + keys), options_.heads + options_.key_heads, false);
+    return {qk.columns(0, queries), qk.columns(queries, keys), value};
   }
-  const Variable qk = rotated(qkv.columns(0, queries + keys), options_.heads + options_.key_heads);
-  return {qk.columns(0, queries), qk.columns(queries, keys), value};
+  const auto one = [&](const Variable& rows, int64_t heads, const std::optional<Norm>& norm, bool of_keys) {
+    if (options_.variant.query_key_norm == QueryKeyNorm::rotated_head)
+      return normalised(rotated(rows, heads, of_keys), heads, norm);
+    return rotated(normalised(rows, heads, norm), heads, of_keys);
+  };
+  return {one(qkv.columns(0, queries), options_.heads, q_norm_, false),
+          one(qkv.columns(queries, keys), options_.key_heads, k_norm_, true), value};
 }
 
 Variable MultiheadAttention::cross(const Variable& x, const Offsets& offsets, const Variable& keys,

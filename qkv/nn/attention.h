@@ -23,8 +23,9 @@ struct ProjectionBiases {
 };
 
 // Norms of queries and keys, before they are rotated: none, of each head's d_k features (Qwen 3, Gemma 3), or
-// of those of all heads together (OLMo 2).
-enum class QueryKeyNorm { none, head, all_heads };
+// of those of all heads together (OLMo 2). rotated_head: of each head's features, after they are rotated
+// (Hunyuan).
+enum class QueryKeyNorm { none, head, all_heads, rotated_head };
 
 // What an attention computes, beside its sizes. Layers of one model may differ in it.
 struct AttentionVariant {

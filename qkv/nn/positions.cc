@@ -79,8 +79,8 @@ float frequency(const PositionOptions& options, int64_t i, int64_t d) {
 
 RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t count) {
   const RotaryScaling& scaling = options.rotary_scaling;
-  const double numbers[] = {options.rotary_base, scaling.factor, scaling.low,      scaling.high,
-                            scaling.slow,        scaling.fast,   scaling.magnitude};
+  const double numbers[] = {options.rotary_base, scaling.factor, scaling.low,       scaling.high,
+                            scaling.slow,        scaling.fast,   scaling.magnitude, scaling.query_growth};
   if (d < 2 || d % 2 != 0 || count < 0 || !(options.rotary_base > 0) || !(scaling.factor > 0) ||
       !std::ranges::all_of(numbers, [](double x) { return std::isfinite(x); })) {
     throw UsageError(
@@ -88,6 +88,9 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
                "positive factor, found ",
                d, ", ", count, ", ", options.rotary_base, " and ", scaling.factor));
   }
+  if (scaling.query_growth != 0 && scaling.first_positions < 1)
+    throw UsageError(concat("rotary: query_growth: expected first_positions of at least 1, found ",
+                            scaling.first_positions));
   if (scaling.kind == RotaryScalingKind::longrope) {
     if (2 * std::ssize(scaling.short_factors) != d)
       throw UsageError(concat("rotary: short_factors: expected ", d / 2, " numbers, found ",
@@ -104,13 +107,17 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
   if (table.cosines.defined() && places >= count) return table;
   const int64_t longer = std::max(count, std::max<int64_t>(256, 2 * places));
   table = {Tensor::empty({longer, half}), Tensor::empty({longer, half})};
-  const double magnitude = scaling.magnitude;
+  const auto magnitude = [&](int64_t place) {
+    if (scaling.query_growth == 0) return scaling.magnitude;
+    const auto lengths = static_cast<double>(place / scaling.first_positions);
+    return scaling.magnitude * (1 + scaling.query_growth * std::log(1 + lengths));
+  };
   for (int64_t i = 0; i < half; ++i) {
     const float step = frequency(options, i, d);
     for (int64_t place = 0; place < longer; ++place) {
       const float angle = static_cast<float>(place) * step;
-      table.cosines.data()[place * half + i] = static_cast<float>(magnitude * std::cos(double{angle}));
-      table.sines.data()[place * half + i] = static_cast<float>(magnitude * std::sin(double{angle}));
+      table.cosines.data()[place * half + i] = static_cast<float>(magnitude(place) * std::cos(double{angle}));
+      table.sines.data()[place * half + i] = static_cast<float>(magnitude(place) * std::sin(double{angle}));
     }
   }
   return table;

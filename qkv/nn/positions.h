@@ -43,6 +43,9 @@ struct RotaryScaling {
   double low = 1, high = 4;
   // yarn: likewise with `slow` and `fast`; `magnitude` multiplies rotated queries and keys, as for longrope.
   double slow = 1, fast = 32, magnitude = 1;
+  // Of any kind, with all features rotated: queries of position p are multiplied by
+  // 1 + query_growth ln(1 + floor(p / first_positions)) (Llama 4); 0: off.
+  double query_growth = 0;
   // longrope: the divisors of the angles, r / 2 each, in texts of up to first_positions tokens, and in longer
   // ones, which are not supported: all angles would change with the last position. Kept for saving.
   std::vector<double> short_factors = {}, long_factors = {};
@@ -76,8 +79,9 @@ struct PositionOptions {
 // positions 0 to count - 1: [count, d_model]. `kind` is one of the sinusoidal ones.
 Tensor sinusoidal_positions(PositionKind kind, int64_t count, int64_t d_model);
 
-// The angles of at least `count` positions, for heads of even width d. The process keeps one table per base,
-// scaling and width. Throws UsageError for more than first_positions with longrope.
+// The angles of at least `count` positions, for heads of even width d, with the factors of queries. The
+// process keeps one table per base, scaling and width. Throws UsageError for more than first_positions with
+// longrope.
 RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t count);
 
 // ALiBi's slope of each head, f32 [heads]: 2^(-8 h / heads) for h = 1, 2, ... if their number is a power of

@@ -218,6 +218,13 @@ CASES = {
                                             mlp_bias=True, tie_word_embeddings=True),
     "internlm3": lambda size: llama(size, 1, "InternLM3", head_dim=6, pad_token_id=0, attention_bias=True, mlp_bias=True),
     "iquestcoder": lambda size: llama(size, 1, "IQuestCoder", head_dim=6, pad_token_id=0),
+    "hunyuan_v1_dense": lambda size: llama(size, 1, "HunYuanDenseV1", head_dim=6, pad_token_id=0, tie_word_embeddings=True, rope_parameters={
+        "rope_type": "dynamic", "rope_theta": 500.0, "alpha": 10.0, "factor": 1.0}),
+    "hunyuan_v1_dense_biased": lambda size: llama(size, None, "HunYuanDenseV1", head_dim=8, pad_token_id=0, attention_bias=True,
+                                              rms_norm_eps=1e-3),
+    "ministral3": lambda size: llama(size, 1, "Ministral3", head_dim=6, pad_token_id=0, sliding_window=4, rope_parameters={
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 6, "mscale": 1.0,
+        "mscale_all_dim": 0.5, "llama_4_scaling_beta": 0.3}),
     "bert_pretraining": lambda size: bert(size),
     "mistral": lambda size: llama(size, family="Mistral", sliding_window=4),
     "mistral_grouped": lambda size: llama(size, 1, "Mistral", head_dim=6, sliding_window=None),

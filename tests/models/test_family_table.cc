@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -142,6 +143,35 @@ TEST(FamilyTable, APeriodOfLayersWithoutAWindow) {
     EXPECT_GT(older(3).layers[1].attention.window, 0) << folder;
     expect_throw<DataError>(period, [&] { older(0); });
   }
+}
+
+// A fixed "alpha" is a larger base; "dynamic" scaling without it would depend on the length of the text.
+TEST(FamilyTable, HunyuansAlphaIsALargerBase) {
+  const auto base = [](double alpha) {
+    return changed("hunyuan_v1_dense", [&](auto& config) { config["rope_parameters"]["alpha"] = alpha; })
+        .decoder.first()
+        .attention.positions.rotary_base;
+  };
+  EXPECT_NEAR(base(1), 500, 1e-9);
+  EXPECT_NEAR(base(16), 500 * std::pow(16, 6.0 / 4), 1e-6);
+  expect_throw<DataError>("alpha", [&] { base(0); });
+  expect_throw<DataError>("rope_type", [] {
+    changed("llama", [](auto& config) { config["rope_parameters"]["rope_type"] = "dynamic"; });
+  });
+}
+
+TEST(FamilyTable, Ministral3NeedsTheGrowthOfQueries) {
+  const auto scaling = [](const auto& change) {
+    return changed("ministral3", [&](auto& config) { change(config["rope_parameters"]); })
+        .decoder.first()
+        .attention.positions.rotary_scaling;
+  };
+  EXPECT_EQ(scaling([](auto&) {}).query_growth, 0.3);
+  EXPECT_NE(scaling([](auto&) {}).magnitude, scaling([](auto& rope) { rope.erase("mscale"); }).magnitude);
+  expect_throw<DataError>("llama_4_scaling_beta",
+                          [&] { scaling([](auto& rope) { rope.erase("llama_4_scaling_beta"); }); });
+  expect_throw<DataError>("rope_parameters",
+                          [&] { scaling([](auto& rope) { rope["rope_type"] = "default"; }); });
 }
 
 // The first folders of Gemma say "gelu"; the model was trained with the approximation.

@@ -50,10 +50,14 @@ nn::StackOptions different_layers(bool reads_memory = false) {
   layers[3].norm_kind = nn::NormKind::layer;
   layers[3].residual_scale = 0.5f;
   layers[3].norm_bias = false;
-  layers[3].attention = {
-      .positions = {.kind = nn::PositionKind::rotary, .rotary_features = 2}, .window = 9, .sinks = true};
+  layers[3].attention = {.positions = {.kind = nn::PositionKind::rotary, .rotary_features = 2},
+                         .window = 9,
+                         .query_key_norm = nn::QueryKeyNorm::rotated_head,
+                         .sinks = true};
   layers[4].order = reads_memory ? nn::SublayerOrder::serial : nn::SublayerOrder::parallel_one_norm;
   layers[4].feed_forward_bias = false;
+  layers[4].attention = {.positions = {.kind = nn::PositionKind::rotary,
+                                       .rotary_scaling = {.first_positions = 3, .query_growth = 0.4}}};
   layers[5].norm = nn::NormPlacement::post;
   layers[5].norm_kind = nn::NormKind::layer;
   layers[5].norm_bias = false;
@@ -119,10 +123,15 @@ class Formulas {
     return x;
   }
 
-  static void rotate(const nn::PositionOptions& positions, size_t d, Rows& x) {
+  static void rotate(const nn::PositionOptions& positions, size_t d, Rows& x, double growth) {
     if (positions.kind != nn::PositionKind::rotary) return;
     const size_t width = positions.rotary_features > 0 ? static_cast<size_t>(positions.rotary_features) : d;
+    const auto first = static_cast<double>(positions.rotary_scaling.first_positions);
     for (size_t place = 0; place < x.size(); ++place) {
+      if (growth != 0) {
+        for (double& feature : x[place])
+          feature *= 1 + growth * std::log(1 + std::floor(static_cast<double>(place) / first));
+      }
       for (size_t head = 0; head < x[place].size(); head += d) {
         for (size_t i = 0; i < width / 2; ++i) {
           const double angle =
@@ -143,14 +152,18 @@ class Formulas {
     const nn::AttentionVariant& variant = o.variant;
     Rows q = linear(name + "q_proj", x), k = linear(name + "k_proj", memory),
          v = linear(name + "v_proj", memory);
+    const auto d_k = static_cast<size_t>(o.d_k), d_v = static_cast<size_t>(o.d_v);
+    const auto rotated = [&] {
+      rotate(variant.positions, d_k, q, variant.positions.rotary_scaling.query_growth);
+      rotate(variant.positions, d_k, k, 0);
+    };
+    if (variant.query_key_norm == nn::QueryKeyNorm::rotated_head) rotated();
     if (variant.query_key_norm != nn::QueryKeyNorm::none) {
       const nn::NormOptions norms{.kind = o.norm_kind, .epsilon = o.epsilon};
       q = norm(norms, name + "q_norm", q);
       k = norm(norms, name + "k_norm", k);
     }
-    const auto d_k = static_cast<size_t>(o.d_k), d_v = static_cast<size_t>(o.d_v);
-    rotate(variant.positions, d_k, q);
-    rotate(variant.positions, d_k, k);
+    if (variant.query_key_norm != nn::QueryKeyNorm::rotated_head) rotated();
     Rows heads(x.size(), Row(static_cast<size_t>(o.heads) * d_v));
     for (size_t h = 0; h < static_cast<size_t>(o.heads); ++h) {
       const size_t key_head = h / static_cast<size_t>(o.heads / o.key_heads);
@@ -374,6 +387,12 @@ TEST(LayersThatDiffer, AreRefusedWhereTheyCannotBe) {
       nn::MultiheadAttention({.d_model = 12, .heads = 2, .variant = {.positions = positions}});
     });
   }
+  const nn::PositionOptions partly{.kind = nn::PositionKind::rotary,
+                                   .rotary_scaling = {.first_positions = 2, .query_growth = 0.1},
+                                   .rotary_features = 4};
+  expect_throw<UsageError>("query_growth", [&] {
+    nn::MultiheadAttention({.d_model = 12, .heads = 2, .variant = {.positions = partly}});
+  });
   EXPECT_EQ(options.first(), options.layers[0]);
   expect_throw<UsageError>("layer 1", [&] { options.uniform(); });
 }

@@ -115,6 +115,22 @@ Tensor parameter_of(const nn::Encoder& encoder, const std::string& wanted) {
   return found;
 }
 
+TEST(Rotary, QueriesGrowWithThePosition) {
+  nn::PositionOptions options{.rotary_base = 5000};
+  const RotaryTable plain = nn::rotary_table(options, 6, 12);
+  options.rotary_scaling.query_growth = 0.5;
+  expect_throw<UsageError>("first_positions", [&] { nn::rotary_table(options, 6, 12); });
+  options.rotary_scaling.first_positions = 4;
+  const RotaryTable grown = nn::rotary_table(options, 6, 12);
+  for (int64_t place = 0; place < 12; ++place) {
+    const double factor = 1 + 0.5 * std::log(1 + std::floor(static_cast<double>(place) / 4));
+    for (int64_t i = place * 3; i < place * 3 + 3; ++i) {
+      EXPECT_NEAR(grown.cosines.data()[i], factor * double{plain.cosines.data()[i]}, 1e-6) << place;
+      EXPECT_NEAR(grown.sines.data()[i], factor * double{plain.sines.data()[i]}, 1e-6) << place;
+    }
+  }
+}
+
 // A mask with positions by distance equals attention with an explicit bias.
 TEST(RelativePositions, AreADistanceBias) {
   for (const auto kind : {nn::PositionKind::relative, nn::PositionKind::alibi}) {

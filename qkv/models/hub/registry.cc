@@ -39,9 +39,11 @@ LanguageFamily gpt_neox_family();
 LanguageFamily gptj_family();
 LanguageFamily granite_family();
 LanguageFamily helium_family();
+LanguageFamily hunyuan_family();
 LanguageFamily hyperclovax_family();
 LanguageFamily internlm3_family();
 LanguageFamily iquestcoder_family();
+LanguageFamily ministral3_family();
 LanguageFamily ministral_family();
 LanguageFamily mpt_family();
 LanguageFamily olmo2_family();
@@ -66,18 +68,18 @@ LanguageFamily qwen3_moe_family();
 // Of several families with as many fields of an unknown folder, the first is called the nearest.
 std::span<const LanguageFamily> language_families() {
   static const std::array kFamilies{
-      gpt2_family(),      llama_family(),       mistral_family(),    biogpt_family(),
-      bloom_family(),     codegen_family(),     cohere2_family(),    cohere_family(),
-      cwm_family(),       ernie4_5_family(),    exaone4_family(),    falcon_family(),
-      gemma2_family(),    gemma3_family(),      gemma_family(),      glm4_family(),
-      glm_family(),       gpt_bigcode_family(), gpt_neo_family(),    gpt_neox_family(),
-      gptj_family(),      granite_family(),     helium_family(),     hyperclovax_family(),
-      internlm3_family(), iquestcoder_family(), ministral_family(),  mpt_family(),
-      olmo2_family(),     olmo3_family(),       opt_family(),        phi3_family(),
-      phi_family(),       qwen2_family(),       qwen3_family(),      seed_oss_family(),
-      smollm3_family(),   stablelm_family(),    starcoder2_family(), vaultgemma_family(),
-      gpt_oss_family(),   granitemoe_family(),  mixtral_family(),    olmoe_family(),
-      qwen2_moe_family(), qwen3_moe_family()};
+      gpt2_family(),        llama_family(),       mistral_family(),     biogpt_family(),
+      bloom_family(),       codegen_family(),     cohere2_family(),     cohere_family(),
+      cwm_family(),         ernie4_5_family(),    exaone4_family(),     falcon_family(),
+      gemma2_family(),      gemma3_family(),      gemma_family(),       glm4_family(),
+      glm_family(),         gpt_bigcode_family(), gpt_neo_family(),     gpt_neox_family(),
+      gptj_family(),        granite_family(),     helium_family(),      hunyuan_family(),
+      hyperclovax_family(), internlm3_family(),   iquestcoder_family(), ministral3_family(),
+      ministral_family(),   mpt_family(),         olmo2_family(),       olmo3_family(),
+      opt_family(),         phi3_family(),        phi_family(),         qwen2_family(),
+      qwen3_family(),       seed_oss_family(),    smollm3_family(),     stablelm_family(),
+      starcoder2_family(),  vaultgemma_family(),  gpt_oss_family(),     granitemoe_family(),
+      mixtral_family(),     olmoe_family(),       qwen2_moe_family(),   qwen3_moe_family()};
   return kFamilies;
 }
 

@@ -19,7 +19,9 @@ std::string name_of(nn::NormKind value) { return name_in({"layer", "rms"}, value
 std::string name_of(nn::SublayerOrder value) {
   return name_in({"serial", "parallel", "parallel_one_norm"}, value);
 }
-std::string name_of(nn::QueryKeyNorm value) { return name_in({"none", "head", "all_heads"}, value); }
+std::string name_of(nn::QueryKeyNorm value) {
+  return name_in({"none", "head", "all_heads", "rotated_head"}, value);
+}
 std::string name_of(nn::PositionKind value) {
   return name_in(
       {"sinusoidal_interleaved", "sinusoidal_halves", "learned", "rotary", "relative", "alibi", "none"},
@@ -82,7 +84,8 @@ void add(List& list, const nn::PositionOptions& options) {
   if (kind == nn::PositionKind::learned) {
     list("max_positions", max_positions, "first_row", first_row, "pad_id", pad_id);
   } else if (kind == nn::PositionKind::rotary) {
-    list("rotary_base", rotary_base, "rotary_features", rotary_features, "rotary_scaling", scaling.kind);
+    list("rotary_base", rotary_base, "rotary_features", rotary_features, "rotary_scaling", scaling.kind,
+         "rotary_scaling.query_growth", scaling.query_growth);
     if (scaling.kind == nn::RotaryScalingKind::none) return;
     list("rotary_scaling.factor", scaling.factor, "rotary_scaling.first_positions", scaling.first_positions,
          "rotary_scaling.low", scaling.low, "rotary_scaling.high", scaling.high, "rotary_scaling.slow",

@@ -21,6 +21,32 @@ constexpr std::array<std::pair<std::string_view, Kind>, 6> kRotaryTypes{{{"defau
 // The default magnitude in transformers (Peng et al. 2023, section 3.4).
 double usual_magnitude(double factor) { return factor > 1 ? 0.1 * std::log(factor) + 1 : 1; }
 
+// "mscale" m: the magnitude is the usual one with m ln(factor), divided by that of "mscale_all_dim".
+double usual_magnitude(const Fields& fields, double factor) {
+  double scale = 0, whole = 0;
+  if (fields.reads()) {
+    fields("mscale", scale, 0);
+    fields("mscale_all_dim", whole, 0);
+  }
+  if (scale == 0 || whole == 0 || factor <= 1) return usual_magnitude(factor);
+  return (scale * 0.1 * std::log(factor) + 1) / (whole * 0.1 * std::log(factor) + 1);
+}
+
+// The base that has the effect of Hunyuan's "alpha", if the type is "dynamic".
+bool alpha_fields(const Fields& fields, nn::LayerOptions& layer) {
+  std::string type = "default";
+  if (fields.reads()) fields({"rope_type", "type"}, type, type);
+  if (type != "dynamic") return false;
+  double alpha = 0, d = static_cast<double>(layer.d_k);
+  double& base = layer.attention.positions.rotary_base;
+  fields("rope_theta", base, base);
+  fields("alpha", alpha, 0);
+  fields.require("alpha", alpha > 0 && d > 2, "a number above 0");
+  base *= std::pow(alpha, d / (d - 2));
+  fields.irrelevant("factor beta_fast beta_slow mscale mscale_all_dim");  // of other types
+  return true;
+}
+
 // Of all positions, those to which longrope's first_positions may extend.
 int64_t all_positions(const LanguageModelConfig& config, const nn::RotaryScaling& scaling) {
   if (scaling.kind != Kind::longrope) return config.max_positions;
@@ -72,6 +98,7 @@ void rotary_fields(const Fields& fields, nn::LayerOptions& layer, const LlamaDef
   nn::PositionOptions& positions = layer.attention.positions;
   nn::RotaryScaling& scaling = positions.rotary_scaling;
   if (fields.reads()) scaling = {};
+  if (defaults.fixed_alpha && alpha_fields(fields, layer)) return;
   fields({"rope_type", "type"}, scaling.kind, Words<Kind>(kRotaryTypes), Kind::none);
   fields("rope_theta", positions.rotary_base, positions.rotary_base);
   share_field(fields, layer, defaults, share_of(layer), true);
@@ -91,8 +118,10 @@ void rotary_fields(const Fields& fields, nn::LayerOptions& layer, const LlamaDef
   if (scaling.kind == Kind::yarn) {
     fields("beta_slow", scaling.slow, 1);
     fields("beta_fast", scaling.fast, 32);
-    fields("attention_factor", scaling.magnitude, usual_magnitude(scaling.factor));
+    fields("attention_factor", scaling.magnitude, usual_magnitude(fields, scaling.factor));
     if (fields.reads() || !scaling.truncate) fields("truncate", scaling.truncate, true);
+    if (defaults.query_growth) fields("llama_4_scaling_beta", scaling.query_growth);
+    fields.irrelevant("max_position_embeddings");
   }
   fields.require("factor", scaling.factor > 0, "a number above 0");
   fields.require("high_freq_factor", scaling.high > scaling.low, "more than low_freq_factor");

@@ -23,6 +23,8 @@ struct LlamaDefaults {
               base_field = "rope_theta";
   // "original_max_position_embeddings" beside the fields of longrope; 0: the family has no such field.
   int64_t first_positions = 0;
+  bool query_growth = false;  // has "llama_4_scaling_beta"
+  bool fixed_alpha = false;   // "dynamic" scaling has an "alpha", which does not depend on the length
 };
 
 // Blocks without biases and without a window.
