@@ -10,11 +10,12 @@ using kernels::Activation;
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Activation>, 8> kActivations{
+constexpr std::array<std::pair<std::string_view, Activation>, 9> kActivations{
     {{"relu", Activation::relu},
      {"gelu", Activation::gelu_exact},
      {"gelu_new", Activation::gelu_tanh},
      {"gelu_pytorch_tanh", Activation::gelu_tanh},
+     {"gelu_fast", Activation::gelu_tanh},
      {"silu", Activation::silu},
      {"swish", Activation::silu},
      {"tanh", Activation::tanh},

@@ -13,6 +13,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   fields.count_or_null("sliding_window", model.layer.attention.window, 0);
   fields("resid_pdrop", model.layer.dropout, 0);
   fields.expect("attention_bias mlp_bias lm_head_bias", false);
+  fields.expect("full_attn_mod interpolate_factor", 1);
   fields.irrelevant("embd_pdrop");  // transformers has the field and does not use it
 }
 

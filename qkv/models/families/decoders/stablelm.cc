@@ -22,6 +22,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   fields("hidden_dropout", layer.dropout, 0);
   fields.require("head_dim", layer.d_k * layer.heads == layer.d_model, "hidden_size / num_attention_heads");
   fields.expect("qk_layernorm", false);
+  fields.expect("rotary_scaling_factor", 1.0);
 }
 
 Described<LanguageModelConfig> base() {

@@ -20,6 +20,10 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   fields.count_or_null("sliding_window", layer.attention.window, 0);
   fields("residual_dropout", layer.dropout, 0);
   fields("embedding_dropout", model.config.embedding.dropout, 0);
+  // Fields of its first program.
+  fields.irrelevant(
+      "activation_function attention_softmax_in_fp32 layer_norm_epsilon scale_attention_softmax_in_fp32 "
+      "scale_attn_weights");
   fields.expect("mlp_type", "default");
   fields.expect("norm_type", "layer_norm");
 }

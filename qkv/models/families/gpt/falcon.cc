@@ -44,6 +44,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   layer.d_k = layer.d_v = layer.heads > 0 ? layer.d_model / layer.heads : 0;
   order_fields(fields, layer);
   position_fields(fields, model);
+  fields.irrelevant("ff_factor");  // ffn_hidden_size / hidden_size
   // transformers adds ALiBi's biases twice in one of its implementations of attention, and once in another.
   fields.expect("alibi apply_residual_connection_post_layernorm", false);
 }

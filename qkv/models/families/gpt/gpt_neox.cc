@@ -23,7 +23,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   layer.attention.bias = nn::ProjectionBiases::all(bias);
   fields("hidden_dropout", layer.dropout, 0);
   model.config.embedding.dropout = layer.dropout;
-  fields.irrelevant("classifier_dropout is_decoder");
+  fields.irrelevant("classifier_dropout is_decoder hidden_dropout_prob attention_probs_dropout_prob");
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) {
