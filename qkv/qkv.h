@@ -34,7 +34,6 @@
 #include "qkv/nn/decoder.h"
 #include "qkv/nn/embedding.h"
 #include "qkv/nn/encoder.h"
-#include "qkv/nn/experts.h"
 #include "qkv/nn/feed_forward.h"
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/linear.h"

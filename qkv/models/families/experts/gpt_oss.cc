@@ -23,6 +23,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   fields.require("swiglu_limit", layer.gate_clamp.limit > 0, "a number above 0");
   fields.require("swiglu_alpha", layer.gate_clamp.alpha > 0, "a number above 0");
   int64_t window = window_of(config);
+  if (!fields.reads() && window == 0) window = 128;  // transformers requires one
   fields.count_or_null("sliding_window", window, 128);
   layer_types(fields, model, window, [](int64_t i) { return i % 2 == 0; });
   fields.irrelevant("quantization_config experts_per_token initial_context_length");
