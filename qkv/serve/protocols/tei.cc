@@ -198,8 +198,9 @@ void rerank(Service& service, const ExchangeHandle& exchange) {
   const std::string query = fields.required("query").string();
   const std::vector<std::string> texts = fields.texts("texts");
   const bool return_text = fields.boolean("return_text");
-  const pipelines::RerankOptions options{.raw = fields.boolean("raw_scores"),
-                                         .max_length = max_length(fields, *model, std::nullopt)};
+  pipelines::RerankOptions options = model->pipelines().rerank_options;
+  options.raw = fields.boolean("raw_scores");
+  options.max_length = max_length(fields, *model, options.max_length);
   fields.done();
   rank(model, exchange, query, "texts", texts, options,
        [texts, return_text](const Results& results, const Order& order) {
@@ -222,7 +223,9 @@ void rerank_documents(Service& service, const ExchangeHandle& exchange) {
   const bool return_text = fields.boolean("return_documents");
   const auto top = static_cast<size_t>(fields.integer("top_n").value_or(INT32_MAX));
   fields.done();
-  const pipelines::RerankOptions options{.max_length = model->max_input_tokens()};
+  pipelines::RerankOptions options = model->pipelines().rerank_options;
+  options.raw = false;
+  if (!options.max_length) options.max_length = model->max_input_tokens();
   rank(model, exchange, query, "documents", texts, options,
        [texts, return_text, top, name = model->name()](const Results& results, const Order& order) {
          ResponseJson list = ResponseJson::array();

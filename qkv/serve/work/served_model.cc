@@ -70,6 +70,7 @@ struct Opener {
       tasks.emplace_back("classify");
       if (config.labels.size() == 1) {
         pipelines.reranker.emplace(model);
+        pipelines.rerank_options = pipelines.reranker->default_options();
         tasks.emplace_back("rerank");
       }
     }

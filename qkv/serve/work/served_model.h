@@ -46,6 +46,7 @@ struct Pipelines {
   pipelines::TextEmbedOptions embed_options;  // the folder's
   std::optional<pipelines::TextClassifier> classifier;
   std::optional<pipelines::Reranker> reranker;
+  pipelines::RerankOptions rerank_options;  // the folder's
   std::optional<pipelines::TokenTagger> tagger;
   std::optional<pipelines::MaskFiller> mask_filler;
   std::optional<pipelines::ImageClassifier> image_classifier;
