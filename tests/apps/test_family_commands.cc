@@ -160,7 +160,7 @@ TEST_F(FamilyCommands, RerankScoresLinesAndOrdersThem) {
   ASSERT_EQ(scores.size(), 4u);
   for (size_t i = 0; i < 4; ++i)
     EXPECT_NEAR(scores[i]["score"].get<float>(), one["scores"][i].get<float>(), 5e-6);
-  const std::vector<json> best = line_results(command + " --top 2", input);
+  const std::vector<json> best = json_lines(output(command + " --top 2 --json", input));
   ASSERT_EQ(best.size(), 2u);
   EXPECT_EQ(best[0]["line"], 2);
   EXPECT_EQ(best[0]["text"], golden["texts"][1]);
