@@ -5,7 +5,7 @@
 
 #include "apps/command.h"
 #include "qkv/base/error.h"
-#include "qkv/pipelines/image_encoder.h"
+#include "qkv/pipelines/images/image_encoder.h"
 
 namespace qkv::apps {
 

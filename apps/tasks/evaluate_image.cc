@@ -12,7 +12,7 @@
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 #include "qkv/train/tasks/image/image_scores.h"
 
 namespace qkv::apps {

@@ -10,7 +10,7 @@
 #include "qkv/base/files.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/generate.h"
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/open_model.h"
 #include "qkv/pipelines/translate.h"
 

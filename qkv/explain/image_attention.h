@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qkv/data/image.h"
-#include "qkv/pipelines/image_attention.h"
+#include "qkv/pipelines/images/image_attention.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::explain {

@@ -13,7 +13,7 @@
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/score.h"
 #include "qkv/pipelines/sentence_transformer.h"
 #include "qkv/pipelines/tag.h"

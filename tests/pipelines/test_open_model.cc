@@ -9,7 +9,7 @@
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/score.h"
 #include "qkv/pipelines/tag.h"
 #include "tests/support/scratch.h"

@@ -10,7 +10,7 @@
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/generate.h"
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/translate.h"
 
 namespace qkv::pipelines {

@@ -8,7 +8,7 @@
 #include "qkv/explain/image_attention.h"
 #include "qkv/explain/tiles.h"
 #include "qkv/models/hub/pretrained.h"
-#include "qkv/pipelines/image_attention.h"
+#include "qkv/pipelines/images/image_attention.h"
 #include "qkv/pipelines/open_model.h"
 #include "qkv/pipelines/text_attention.h"
 #include "qkv/pipelines/translate.h"

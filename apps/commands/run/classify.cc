@@ -9,7 +9,7 @@
 #include "apps/line_results.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/classify.h"
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 
 namespace qkv::apps {
 namespace {

@@ -10,7 +10,7 @@
 #include "apps/line_results.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/embed.h"
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/sentence_transformer.h"
 
 namespace qkv::apps {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "qkv/pipelines/image_encoder.h"
+#include "qkv/pipelines/images/image_encoder.h"
 #include "qkv/pipelines/text_encoder.h"
 #include "qkv/serve/work/call.h"
 #include "qkv/serve/work/counters.h"

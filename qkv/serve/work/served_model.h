@@ -16,7 +16,7 @@
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/rerank.h"
 #include "qkv/pipelines/score.h"
 #include "qkv/pipelines/tag.h"

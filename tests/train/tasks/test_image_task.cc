@@ -9,7 +9,7 @@
 
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/train/tasks/image/image.h"
 #include "qkv/train/tasks/image/image_scores.h"

@@ -7,7 +7,7 @@
 #include "qkv/models/hub/copies.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/fill_mask.h"
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 #include "qkv/train/tasks/image/image.h"
 #include "qkv/train/tasks/image/image_scores.h"
 #include "tests/support/image_files.h"

@@ -1,4 +1,4 @@
-#include "qkv/pipelines/images.h"
+#include "qkv/pipelines/images/images.h"
 
 #include "qkv/base/error.h"
 #include "qkv/pipelines/row_results.h"

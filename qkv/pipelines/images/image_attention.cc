@@ -1,4 +1,4 @@
-#include "qkv/pipelines/image_attention.h"
+#include "qkv/pipelines/images/image_attention.h"
 
 #include <algorithm>
 

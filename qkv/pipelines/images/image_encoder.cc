@@ -1,4 +1,4 @@
-#include "qkv/pipelines/image_encoder.h"
+#include "qkv/pipelines/images/image_encoder.h"
 
 #include <algorithm>
 

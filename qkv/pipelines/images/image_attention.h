@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "qkv/pipelines/image_encoder.h"
+#include "qkv/pipelines/images/image_encoder.h"
 #include "qkv/pipelines/results.h"
 #include "qkv/search/capture.h"
 

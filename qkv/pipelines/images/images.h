@@ -1,7 +1,7 @@
 #pragma once
 // Image classification and image embeddings.
 
-#include "qkv/pipelines/image_encoder.h"
+#include "qkv/pipelines/images/image_encoder.h"
 #include "qkv/pipelines/results.h"
 
 namespace qkv::pipelines {
