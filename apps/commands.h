@@ -12,6 +12,7 @@
   HEADING("Run models")                \
   COMMAND(translate)                   \
   COMMAND(generate)                    \
+  COMMAND(chat)                        \
   COMMAND(score)                       \
   COMMAND(fill_mask)                   \
   COMMAND(classify)                    \

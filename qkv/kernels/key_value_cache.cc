@@ -1,5 +1,7 @@
 #include "qkv/kernels/key_value_cache.h"
 
+#include <bit>
+
 #include "qkv/kernels/dispatch.h"
 
 namespace qkv::kernels {
@@ -19,7 +21,10 @@ void store_cached(const Tensor& keys, const Tensor& values, DType dtype, std::sp
 Tensor load_cached(std::span<const CacheRow> from, DType dtype, Device device, int64_t width) {
   int64_t positions = 0;
   for (const CacheRow& row : from) positions += std::ssize(row.numbers);
-  Tensor to = Tensor::empty({positions, width}, DType::f32, device);
+  // Sizes are powers of two: a prompt that is read in chunks loads ever more positions, and the allocator
+  // keeps blocks of each size.
+  const auto rows = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(positions)));
+  Tensor to = Tensor::empty({rows, width}, DType::f32, device).slice_rows(0, positions);
   backend(device).load_cached({.width = width, .dtype = dtype, .from = from, .to = address(to)});
   return to;
 }

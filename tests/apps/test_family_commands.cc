@@ -223,7 +223,7 @@ TEST_P(LanguageCommands, MemoryOfTheEngineChangesNoResult) {
   expect_refused(generate_ + "8 --prompt a --prefill-tokens 0", 2,
                  {"qkv: --prefill-tokens: expected at least 1, found 0"});
   expect_refused(generate_ + "8 --prompt a --prefix-bytes -1", 2,
-                 {"qkv: --prefix-bytes: expected at least 0, found -1"});
+                 {"qkv: --prefix-bytes: expected 0 or more, found -1"});
 }
 
 TEST_P(LanguageCommands, SameSeedSameSamples) {
@@ -267,6 +267,27 @@ TEST_F(FamilyCommands, QuantizeReadsShards) {
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "out/qkv_proof.json"));
   EXPECT_EQ(result("inspect @/out")["weight_bytes"],
             result("inspect %llama_grouped+shards --dtype bf16")["weight_bytes"]);
+}
+
+// Layers without a window keep every position, the others what their window needs while chunks are read.
+TEST_F(FamilyCommands, InspectShowsTheCacheThatWindowsLeave) {
+  std::filesystem::copy(recorded_model("qwen2_windows"), scratch_ / "model");
+  json config = json_file("model/config.json");
+  config["max_position_embeddings"] = 65536;
+  scratch_.write("model/config.json", config.dump());
+  const auto bytes = [&] {
+    const json cache = result("inspect @/model")["cache"];
+    EXPECT_EQ(cache["positions"], 65536);
+    return cache["bytes"].get<int64_t>();
+  };
+  const int64_t windowed = bytes();
+  config["use_sliding_window"] = false;
+  config.erase("layer_types");
+  scratch_.write("model/config.json", config.dump());
+  const int64_t whole = bytes(), layers = config["num_hidden_layers"];
+  EXPECT_EQ(whole % (65536 * layers), 0);
+  EXPECT_LT(windowed, whole);
+  EXPECT_GE(windowed, whole / layers) << "one layer has no window";
 }
 
 TEST_F(FamilyCommands, InspectCountsBytesOfEachDtype) {

@@ -13,6 +13,7 @@
 #include "qkv/explain/parts.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/ops/quantize.h"
+#include "qkv/search/engine/engine.h"
 
 namespace qkv::apps {
 namespace {
@@ -107,9 +108,21 @@ nn::StackOptions stack_of(const Model& model) {
   return {};
 }
 
+// The f32 keys and values of a text with all positions of a language model, as `qkv generate` reserves them.
+struct CacheSize {
+  int64_t positions = 0, bytes = 0;
+};
+
+CacheSize cache_size(const models::LanguageModel& model) {
+  const models::LanguageModelConfig& config = model.config();
+  const nn::CacheUse use{.prompt = config.max_positions, .chunk = search::EngineOptions().prefill_tokens};
+  return {config.max_positions, nn::cache_bytes(config.decoder, use, 0, DType::f32)};
+}
+
 // A model other than an encoder-decoder: parameters by part.
 template <class Model>
-void inspect_parts(const InspectArguments& arguments, const Model& model) {
+void inspect_parts(const InspectArguments& arguments, const Model& model,
+                   const std::optional<CacheSize>& cache = {}) {
   const std::vector<explain::PartCount> parts = explain::count_parts(
       [&](const nn::ParameterVisitor& visitor) { model.visit(visitor); }, stack_of(model));
   const int64_t total = nn::count_parameters(model);
@@ -124,6 +137,7 @@ void inspect_parts(const InspectArguments& arguments, const Model& model) {
                                   {"parameters", total},
                                   {"active_parameters", active},
                                   {"weight_bytes", bytes}};
+    if (cache) result["cache"] = {{"positions", cache->positions}, {"bytes", cache->bytes}};
     for (const explain::PartCount& part : parts) {
       result["parts"].push_back({{"name", part.name},
                                  {"parameters", part.parameters},
@@ -147,6 +161,10 @@ void inspect_parts(const InspectArguments& arguments, const Model& model) {
   std::cout << table_text(rows);
   if (active < total)
     std::cout << style.dim("\nactive: the parameters that a token uses, of the experts only its own.\n");
+  if (!cache) return;
+  std::cout << style.dim(concat("\nKV cache: ", bytes_text(cache->bytes), " for a text of ",
+                                grouped(cache->positions),
+                                " tokens; with --cache-dtype bf16, half of it.\n"));
 }
 
 // The other models' parameters are counted, not the cost of a run.
@@ -171,8 +189,10 @@ void inspect_model(const InspectArguments& arguments) {
     const models::FolderKind kind = models::folder_kind(arguments.model);
     if (kind != models::FolderKind::translation) require_no_run(arguments);
     switch (kind) {
-      case models::FolderKind::language:
-        return inspect_parts(arguments, *models::load_language_model(arguments.model, arguments.load));
+      case models::FolderKind::language: {
+        const auto model = models::load_language_model(arguments.model, arguments.load);
+        return inspect_parts(arguments, *model, cache_size(*model));
+      }
       case models::FolderKind::encoder:
         return inspect_parts(arguments, *models::load_text_encoder(arguments.model, arguments.load));
       case models::FolderKind::image:
@@ -299,7 +319,8 @@ void add_inspect(Command& app) {
   Command* command = add_command(
       app, "inspect",
       "Show the cost of a model or a layer: parameters, multiplications and bytes, by part. For language\n"
-      "models and encoders (gpt2, llama, bert, ...): parameters only.",
+      "models and encoders (gpt2, llama, bert, ...): parameters, and of language models the\n"
+      "memory of the KV cache.",
       "qkv inspect model --batch 32 --src-len 30 --tgt-len 30\n"
       "  qkv inspect --preset base --vocab 37000 --set d_ff=4096 --json\n"
       "  qkv inspect --layer attention --d-model 512 --heads 8 --batch 32 --length 1024 --json");

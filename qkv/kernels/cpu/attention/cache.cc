@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "qkv/base/parallel.h"
 #include "qkv/kernels/backend/cache_entry.h"
 #include "qkv/kernels/cpu/kernels.h"
 
@@ -26,14 +27,18 @@ void load_cached(const CacheLoad& a) {
   const size_t bytes = static_cast<size_t>(a.width) * size_of(a.dtype);
   float* to = a.to;
   for (const CacheRow& row : a.from) {
-    for (size_t i = 0; i < row.numbers.size(); ++i, to += a.width) {
-      const std::byte* const entry = cache_entry(row, i, bytes);
-      if (a.dtype == DType::bf16) {
-        widen_rows({.data = entry, .dtype = DType::bf16, .rows = 1, .cols = a.width}, to);
-      } else {
-        std::copy_n(reinterpret_cast<const float*>(entry), a.width, to);
+    const auto positions = static_cast<int64_t>(row.numbers.size());
+    parallel_for(positions, 64, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const std::byte* const entry = cache_entry(row, static_cast<size_t>(i), bytes);
+        if (a.dtype == DType::bf16) {
+          widen_rows({.data = entry, .dtype = DType::bf16, .rows = 1, .cols = a.width}, to + i * a.width);
+        } else {
+          std::copy_n(reinterpret_cast<const float*>(entry), a.width, to + i * a.width);
+        }
       }
-    }
+    });
+    to += positions * a.width;
   }
 }
 
