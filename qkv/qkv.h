@@ -13,6 +13,8 @@
 
 #include "qkv/text/tokenizer.h"
 
+#include "qkv/kernels/counters.h"
+
 #include "qkv/data/image.h"
 
 #include "qkv/ops/attention.h"
