@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "qkv/base/error.h"
+#include "qkv/base/scope.h"
 #include "qkv/nn/recompute.h"
 
 namespace qkv::nn {
@@ -17,6 +18,11 @@ Sublayers::Sublayers(const LayerOptions& options)
   if (order_ != SublayerOrder::parallel_one_norm) feed_forward_residual_.emplace(options.residual());
   if (order_ != SublayerOrder::serial && options.norm != NormPlacement::pre)
     throw UsageError("layer: parallel sublayers: expected norms before the sublayers only, found others");
+}
+
+Variable Sublayers::feed_forward(const Variable& rows, ForwardContext& context) const {
+  const NameScope scope("feed_forward");
+  return (*feed_forward_)(rows, context);
 }
 
 Variable EncoderLayer::operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,

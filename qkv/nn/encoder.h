@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "qkv/base/scope.h"
 #include "qkv/nn/layer_options.h"
 #include "qkv/nn/relative_positions.h"
 
@@ -23,18 +22,15 @@ class Sublayers {
   template <class Self, class Between>
   Variable operator()(const Variable& x, const Offsets& offsets, ForwardContext& context, const Self& self,
                       const Between& between) const {
-    const auto feed_forward = [&](const Variable& rows) {
-      const NameScope scope("feed_forward");
-      return (*feed_forward_)(rows, context);
-    };
+    const auto fed = [&](const Variable& rows) { return feed_forward(rows, context); };
     if (order_ == SublayerOrder::serial) {
       const Variable rows = between(self_attn_residual_(x, offsets, context, self));
-      return (*feed_forward_residual_)(rows, offsets, context, feed_forward);
+      return (*feed_forward_residual_)(rows, offsets, context, fed);
     }
     const Residual& second = feed_forward_residual_ ? *feed_forward_residual_ : self_attn_residual_;
     const Variable in = self_attn_residual_.input(x);
-    const Variable fed = feed_forward(feed_forward_residual_ ? second.input(x) : in);
-    return second.add(self_attn_residual_.add(x, self(in), offsets, context), fed, offsets, context);
+    const Variable y = fed(feed_forward_residual_ ? second.input(x) : in);
+    return second.add(self_attn_residual_.add(x, self(in), offsets, context), y, offsets, context);
   }
 
   const MultiheadAttention& self_attn() const { return self_attn_; }
@@ -49,6 +45,8 @@ class Sublayers {
   }
 
  private:
+  Variable feed_forward(const Variable& rows, ForwardContext& context) const;
+
   SublayerOrder order_;
   MultiheadAttention self_attn_;
   Residual self_attn_residual_;

@@ -26,7 +26,7 @@ struct ExpertOptions {
 };
 
 // The maximum number of experts of all layers of a stack.
-inline constexpr int64_t kMaxExperts = 65536;
+inline constexpr int64_t kMaxExperts = 32768;
 
 // y = sum over the chosen experts of a token, the largest logit first, of weight_e FFN_e(x) (Shazeer et al.
 // 2017, equations 1 to 5, without noise). The logits are x W_r^T + b_r. The rows of a batch are grouped by

@@ -127,7 +127,8 @@ void add_embed(Command& app) {
   add_option(*command, "--prompt", arguments->prompt, "TEXT",
              "Text put before each line (default: the folder's, or none)");
   add_option(*command, "--prompt-name", arguments->prompt_name, "NAME",
-             "The prompt of that name in config_sentence_transformers.json: query, document");
+             "The prompt of that name in config_sentence_transformers.json: query, document (default: the\n"
+             "folder's)");
   command->callback([arguments] { embed(*arguments); });
 }
 

@@ -82,10 +82,9 @@ void add_rerank(Command& app) {
       ->check(at_least(1));
   command->add_flag("--raw-scores", arguments->raw,
                     "Logits (default: the folder's activation, or their sigmoid)");
-  add_option(
-      *command, "--max-length", arguments->max_length, "TOKENS",
-      "Maximum tokens of a query and a text, special tokens included; the longer is cut off (default:\n"
-      "the folder's)")
+  add_option(*command, "--max-length", arguments->max_length, "TOKENS",
+             "Maximum tokens of a query and a text, special tokens included; the longer is cut off\n"
+             "(default: the folder's)")
       ->check(at_least(1));
   command->callback([arguments] { rerank(*arguments); });
 }

@@ -206,7 +206,8 @@ TEST_F(CommandLine, SuggestsTheLikelyWord) {
   expect("translate model --batch-token=4",
          "expected an option of qkv translate, found --batch-token; did you mean '--batch-tokens'?");
   expect("embed model --pool man",
-         "--pool: expected one of mean, cls, max, pooler, found 'man'; did you mean 'mean'?");
+         "--pool: expected one of mean, cls, max, last, weighted-mean, mean-sqrt-len, pooler, found 'man'; "
+         "did you mean 'mean'?");
   expect("quantize model --dtype int4 --out x",
          "--dtype: expected one of bf16, f16, int8, found 'int4'; did you mean 'int8'?");
   expect("translate model --device cuda", "--device: expected one of cpu, reference, found 'cuda'\n");

@@ -74,7 +74,7 @@ const std::vector<TaskCase> kTasks{
      .use = "embed",
      .input = "a red dog",
      .output = " ",
-     .help = {"--learning-rate RATE=2e-05", "--temperature NUMBER=0.05", "--pool mean|cls|max=mean"}},
+     .help = {"--learning-rate RATE=2e-05", "--temperature NUMBER=0.05", "--pool mean|cls|max|last=mean"}},
     {.name = "image",
      .data = "--test @/valid-images --test-labels @/valid-labels",
      .scores = {"accuracy", "loss"},
