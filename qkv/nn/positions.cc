@@ -109,8 +109,8 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
   table = {Tensor::empty({longer, half}), Tensor::empty({longer, half})};
   const auto magnitude = [&](int64_t place) {
     if (scaling.query_growth == 0) return scaling.magnitude;
-    const auto lengths = static_cast<double>(place / scaling.first_positions);
-    return scaling.magnitude * (1 + scaling.query_growth * std::log(1 + lengths));
+    const int64_t lengths = place / scaling.first_positions;
+    return scaling.magnitude * (1 + scaling.query_growth * std::log(1 + static_cast<double>(lengths)));
   };
   for (int64_t i = 0; i < half; ++i) {
     const float step = frequency(options, i, d);

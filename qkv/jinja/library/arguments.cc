@@ -28,8 +28,8 @@ const Value& Bound::required(size_t parameter) const {
     run_.fail(concat(what_, ": expected the argument '", parameters_[parameter], "', found none"));
   return *values_[parameter];
 }
-Value Bound::value_or(size_t parameter, Value otherwise) const {
-  return values_[parameter] != nullptr ? *values_[parameter] : std::move(otherwise);
+Value Bound::value_or(size_t parameter, const Value& otherwise) const {
+  return values_[parameter] != nullptr ? *values_[parameter] : otherwise;
 }
 bool Bound::truth_or(size_t parameter, bool otherwise) const {
   return values_[parameter] != nullptr ? truth(run_, *values_[parameter]) : otherwise;

@@ -87,7 +87,8 @@ Value strftime_now(Run& run, Args args) {
     if (format[i] == '\0') run.fail("strftime_now: expected a format without null characters, found one");
     safe += format[i];
     if (format[i] != '%') continue;
-    if (++i < format.size() && std::string_view("-_0^#").find(format[i]) != std::string_view::npos)
+    ++i;
+    if (i < format.size() && std::string_view("-_0^#").find(format[i]) != std::string_view::npos)
       safe += format[i++];
     if (i >= format.size()) run.fail("strftime_now: expected a letter after '%', found the end");
     if (format[i] == 'z' || format[i] == 'Z') {  // Python's time without a zone has none

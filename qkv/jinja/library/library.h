@@ -31,7 +31,7 @@ class Bound {
 
   const Value* find(size_t parameter) const { return values_[parameter]; }  // null if it is missing
   const Value& required(size_t parameter) const;
-  Value value_or(size_t parameter, Value otherwise) const;
+  Value value_or(size_t parameter, const Value& otherwise) const;
   bool truth_or(size_t parameter, bool otherwise) const;
   int64_t integer_or(size_t parameter, int64_t otherwise) const;
   // A text; throws for a value of another type.

@@ -322,12 +322,12 @@ Value path_value(Run& run, const Value& of, const Value& path, const Value* othe
     go(path);
     return value;
   }
-  for (std::string& part : split(path.string(), ".", -1)) {
+  for (const std::string& part : split(path.string(), ".", -1)) {
     bool overflow = false;
     const bool digits = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
     const std::optional<int64_t> index = digits ? parse_integer(part, 10, overflow) : std::nullopt;
     if (overflow) run.fail("expected an index of at most 64 bits, found " + part);
-    go(index ? Value(*index) : run.text(std::move(part)));
+    go(index ? Value(*index) : run.text(part));
   }
   return value;
 }

@@ -69,7 +69,7 @@ Value Run::evaluate(const Expression& e) {
     case NodeKind::negative:
       return negative(*this, child(0));
     case NodeKind::positive: {
-      const Value value = child(0);
+      Value value = child(0);
       check_defined(*this, value);
       if (!value.is_numeric()) fail(concat("expected a number after '+', found a ", value.type_name()));
       if (value.is_boolean()) return value.integral();

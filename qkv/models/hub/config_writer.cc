@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/json.h"
+#include "qkv/models/hub/config_reader.h"
 
 namespace qkv::models {
 
