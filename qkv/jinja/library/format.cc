@@ -67,15 +67,15 @@ std::string sign_of(bool negative, char sign) {
 }
 
 std::string integer_text(Run& run, const Spec& spec, int64_t value) {
-  const uint64_t magnitude =
-      value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  uint64_t rest = value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   const unsigned base = spec.type == 'x' || spec.type == 'X' ? 16
                         : spec.type == 'o'                   ? 8
                         : spec.type == 'b'                   ? 2
                                                              : 10;
   std::string digits;
-  for (uint64_t rest = magnitude; rest > 0 || digits.empty(); rest /= base)
-    digits += (spec.type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[rest % base];
+  const char* const figures = spec.type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
+  do digits += figures[rest % base];
+  while ((rest /= base) > 0);
   std::reverse(digits.begin(), digits.end());
   if (spec.precision > 0) digits = padded(run, digits, spec.precision, 'r', "0");
   std::string sign = sign_of(value < 0, spec.sign);

@@ -32,7 +32,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   fields("tie_word_embeddings", config.tied, true);
   fields("bos_token_id", config.bos_ids);
   fields("eos_token_id", config.eos_ids);
-  fields.object("attn_config", [&](const Fields& inner) { attention_fields(inner, layer); });
+  fields.object("attn_config", [&model](const Fields& inner) { attention_fields(inner, model.layer); });
   layer.d_ff = 4 * layer.d_model;  // whatever expansion_ratio is
   // Other slopes than ALiBi's, otherwise.
   fields.require("n_heads", std::has_single_bit(static_cast<uint64_t>(layer.heads)), "a power of 2");
