@@ -146,22 +146,16 @@ class AtTerminal {
   }
   // Reads until the output after the last call has this text; returns what precedes it.
   std::string until(const std::string& text) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    size_t at = 0;
-    while ((at = shown_.find(text)) == shown_.npos) {
-      pollfd ready{.fd = terminal_, .events = POLLIN, .revents = 0};
-      std::array<char, 4096> more{};
-      const bool readable = ::poll(&ready, 1, 1000) == 1;
-      const ssize_t count = readable ? ::read(terminal_, more.data(), more.size()) : 0;
-      if (count > 0) shown_.append(more.data(), static_cast<size_t>(count));
-      if (count < 0 || std::chrono::steady_clock::now() > deadline) {
-        ADD_FAILURE() << "expected " << text << ", found " << shown_;
-        return "";
-      }
-    }
+    read_while([&] { return shown_.find(text) == shown_.npos; }, text);
+    const size_t at = shown_.find(text);
+    if (at == shown_.npos) return "";
     const std::string before = shown_.substr(0, at);
     shown_.erase(0, at + text.size());
     return before;
+  }
+  // Reads until there are so many bytes of output after the last call.
+  void until_bytes(size_t bytes) {
+    read_while([&] { return shown_.size() < bytes; }, std::to_string(bytes) + " bytes");
   }
   int finish() {  // the exit status
     if (child_ > 0) ::waitpid(std::exchange(child_, -1), &status_, 0);
@@ -169,6 +163,22 @@ class AtTerminal {
   }
 
  private:
+  template <class Lacking>
+  void read_while(const Lacking& lacking, const std::string& expected) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (lacking()) {
+      pollfd ready{.fd = terminal_, .events = POLLIN, .revents = 0};
+      std::array<char, 4096> more{};
+      const bool readable = ::poll(&ready, 1, 1000) == 1;
+      const ssize_t count = readable ? ::read(terminal_, more.data(), more.size()) : 0;
+      if (count > 0) shown_.append(more.data(), static_cast<size_t>(count));
+      if (count < 0 || std::chrono::steady_clock::now() > deadline) {
+        ADD_FAILURE() << "expected " << expected << ", found " << shown_;
+        return;
+      }
+    }
+  }
+
   int terminal_ = -1, status_ = 0;
   pid_t child_ = -1;
   std::string shown_;
@@ -180,7 +190,7 @@ TEST_F(ChatCommand, CtrlCEndsAnAnswerAndNotTheProgram) {
   terminal.until("> ");
   terminal.type("Who?\n");
   terminal.until("Who?");
-  while (terminal.until("\n").size() < 20) continue;  // the answer has begun
+  terminal.until_bytes(20);  // the answer has begun
   terminal.type("\x03");
   terminal.until("> ");
   terminal.type("\x03");  // at the prompt
