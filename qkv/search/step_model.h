@@ -65,8 +65,9 @@ class StepModel {
   // Upper bound of the bytes of keys and values of a request; 0 for a model without a cache.
   virtual int64_t cache_bytes(const CacheNeed& /*need*/) const { return 0; }
 
-  // Keeps the keys and values of past sources, at most so many bytes, for sources with the same beginning,
-  // and frees the least recently used beyond. Results have the same bits. 0, at first: none.
+  // Sets the maximum size of the prefix cache, in bytes; initially 0: off. The cache reuses keys and values
+  // of past sources for sources with the same prefix, and evicts the least recently used. Results do not
+  // change.
   virtual void keep_prefixes(int64_t /*bytes*/) {}
   virtual int64_t kept_bytes() const { return 0; }
 

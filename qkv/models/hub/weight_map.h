@@ -32,7 +32,7 @@ struct WeightRule {
   // For a tensor that concatenates the weights (or biases) of several modules along the outputs: the first
   // output of this one, and the number of all. 0: the tensor is this module's alone.
   int64_t first_output = 0, outputs = 0;
-  // The tensor has so many groups of outputs (heads), each with an equal share of every module's outputs.
+  // The number of groups (heads) in the tensor. Each group holds an equal share of each module's outputs.
   int64_t groups = 1;
   // For a tensor [experts, ...] of the module of all experts: their number. `theirs` is the tensor's whole
   // name, and that of the biases' with "_bias" after it. Weights may be stored as MXFP4 (mxfp4.h) instead.
