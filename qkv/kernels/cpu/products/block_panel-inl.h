@@ -27,10 +27,14 @@ inline constexpr int64_t kMostGroups = kDepth / 16;  // of a panel's column
 #if HWY_TARGET == HWY_SCALAR
 
 // One column, whose numbers are bytes side by side.
-inline constexpr int64_t kWordCols = 1, kUnpackedCols = 1;
+inline constexpr int64_t kWordCols = 1;
 
-inline void pack_numbers(const uint8_t* unpacked, int64_t count, bool /*bytes*/, int64_t /*col*/, void* to) {
+inline void pack_numbers(const uint8_t* unpacked, int64_t /*stride*/, int64_t count, bool /*bytes*/,
+                         void* to) {
   std::copy_n(unpacked, count, static_cast<uint8_t*>(to));
+}
+inline void transpose(const float* from, int64_t /*stride*/, int64_t /*cols*/, int64_t count, float* to) {
+  std::copy_n(from, count, to);
 }
 
 inline void multiply_panel(const BlockPanel& panel, const PanelRows& rows) {
@@ -51,47 +55,37 @@ inline void multiply_panel(const BlockPanel& panel, const PanelRows& rows) {
 #else
 
 inline constexpr int64_t kWordCols = kPanelCols;
-// Columns that are unpacked before they are put into a panel.
-inline constexpr int64_t kUnpackedCols = kPackedCols;
 
-// Four numbers of each of four columns, transposed.
-HWY_INLINE void pack_fours(const uint8_t* from, int64_t count, uint8_t* to) {
-  const hn::Full128<uint32_t> fours;
-  const hn::Full128<uint64_t> eights;
-  for (int64_t i = 0; i < count; i += 16, to += 16 * kVnniCols) {
-    hn::Vec<decltype(fours)> column[4];
-#pragma GCC unroll 4
-    for (int64_t c = 0; c < 4; ++c)
-      column[c] = hn::BitCast(fours, hn::LoadU(hn::Full128<uint8_t>(), from + c * kDepth + i));
-    const auto both = [&](auto a, auto b) HWY_ATTR {
-      return hn::BitCast(hn::Full128<uint8_t>(),
-                         hn::InterleaveLower(eights, hn::BitCast(eights, a), hn::BitCast(eights, b)));
-    };
-    const auto uppers = [&](auto a, auto b) HWY_ATTR {
-      return hn::BitCast(hn::Full128<uint8_t>(),
-                         hn::InterleaveUpper(eights, hn::BitCast(eights, a), hn::BitCast(eights, b)));
-    };
-    const auto low01 = hn::InterleaveLower(fours, column[0], column[1]);
-    const auto low23 = hn::InterleaveLower(fours, column[2], column[3]);
-    const auto high01 = hn::InterleaveUpper(fours, column[0], column[1]);
-    const auto high23 = hn::InterleaveUpper(fours, column[2], column[3]);
-    hn::StoreU(both(low01, low23), hn::Full128<uint8_t>(), to);
-    hn::StoreU(uppers(low01, low23), hn::Full128<uint8_t>(), to + 4 * kVnniCols);
-    hn::StoreU(both(high01, high23), hn::Full128<uint8_t>(), to + 8 * kVnniCols);
-    hn::StoreU(uppers(high01, high23), hn::Full128<uint8_t>(), to + 12 * kVnniCols);
+// Puts columns, `stride` bytes apart, into a panel.
+HWY_INLINE void pack_numbers(const uint8_t* unpacked, int64_t stride, int64_t count, bool bytes, void* to) {
+  if (bytes) return pack_bytes_vnni(unpacked, stride, count, static_cast<uint8_t*>(to));
+  for (int64_t col = 0; col < kPanelCols; col += kPackedCols) {
+    auto* at = static_cast<int32_t*>(to) + col;
+    for (int64_t i = 0; i < count; i += kPackedNumbers, at += kPackedNumbers / 2 * kPanelCols)
+      pack_pairs(unpacked + col * stride + i, stride, kPackedCols, Full{}, at);
   }
 }
 
-// kUnpackedCols columns, kDepth bytes apart, to the panel's columns from `col` on.
-HWY_INLINE void pack_numbers(const uint8_t* unpacked, int64_t count, bool bytes, int64_t col, void* to) {
-  if (bytes) {
-    for (int64_t c = 0; c < kUnpackedCols; c += 4)
-      pack_fours(unpacked + c * kDepth, count, static_cast<uint8_t*>(to) + 4 * (col + c));
-    return;
+// to[i * cols + c] = from[c * stride + i], for four numbers at a time: up to three past `count` are written.
+HWY_INLINE void transpose(const float* from, int64_t stride, int64_t cols, int64_t count, float* to) {
+  const hn::Full128<float> fours;
+  const hn::Full128<double> twos;
+  for (int64_t c = 0; c < cols; c += 4) {
+    for (int64_t i = 0; i < count; i += 4) {
+      const float* const at = from + c * stride + i;
+      const auto a = hn::LoadU(fours, at), b = hn::LoadU(fours, at + stride);
+      const auto e = hn::LoadU(fours, at + 2 * stride), f = hn::LoadU(fours, at + 3 * stride);
+      const auto low01 = hn::BitCast(twos, hn::InterleaveLower(fours, a, b));
+      const auto low23 = hn::BitCast(twos, hn::InterleaveLower(fours, e, f));
+      const auto high01 = hn::BitCast(twos, hn::InterleaveUpper(fours, a, b));
+      const auto high23 = hn::BitCast(twos, hn::InterleaveUpper(fours, e, f));
+      float* const out = to + i * cols + c;
+      hn::StoreU(hn::BitCast(fours, hn::InterleaveLower(twos, low01, low23)), fours, out);
+      hn::StoreU(hn::BitCast(fours, hn::InterleaveUpper(twos, low01, low23)), fours, out + cols);
+      hn::StoreU(hn::BitCast(fours, hn::InterleaveLower(twos, high01, high23)), fours, out + 2 * cols);
+      hn::StoreU(hn::BitCast(fours, hn::InterleaveUpper(twos, high01, high23)), fours, out + 3 * cols);
+    }
   }
-  auto* at = static_cast<int32_t*>(to) + col;
-  for (int64_t i = 0; i < count; i += kPackedNumbers, at += kPackedNumbers / 2 * kPanelCols)
-    pack_pairs(unpacked + i, kDepth, kUnpackedCols, Full{}, at);
 }
 
 template <int R, int kWidth, bool kOffsets>
@@ -186,35 +180,44 @@ HWY_INLINE void multiply_panel(const BlockPanel& panel, const PanelRows& rows) {
 
 #endif
 
+// A tile's columns before and after they are put into a panel.
+struct Columns {
+  static constexpr int64_t kMost = std::max(kWordCols, kVnniCols);
+  static constexpr int64_t kStride =
+      kDepth + 64;  // a power of two would map the columns to few sets of the cache
+  uint8_t numbers[kMost * kStride];
+  float scales[kMost * kMostGroups], offsets[kMost * kMostGroups];
+  float panel_scales[kMost * kMostGroups], panel_offsets[kMost * kMostGroups];
+};
+
 // Unpacks `count` numbers of the columns from `first` on into a panel of `cols` columns, of which `exist` do:
-// the last of them stands for the others.
+// the last of them stands for the others. `next` columns of the weights come after them.
 HWY_INLINE BlockPanel pack_panel_of_blocks(const GemmTile& p, const std::byte* first, int64_t exist,
-                                           int64_t cols, int64_t count, bool bytes) {
+                                           int64_t next, int64_t cols, int64_t count, bool bytes) {
   const Encoding& encoding = encoding_of(p.dtype);
   const int64_t width = group_of(p.dtype), groups = count / width;
   const int64_t blocks = count / layout_of(p.dtype).block;
-  const size_t column_bytes = bytes_of(p.dtype, p.w_stride);
-  constexpr int64_t kMostCols = std::max(kWordCols, kVnniCols);
-  auto* const scales = scratch<float>(Scratch::widened, 2 * kMostGroups * kMostCols);
-  float* const offsets = scales + kMostGroups * kMostCols;
-  HWY_ALIGN uint8_t numbers[kUnpackedCols * kDepth];
-  HWY_ALIGN float own_scales[kMostGroups], own_offsets[kMostGroups];
-  for (int64_t col = 0; col < cols; col += kUnpackedCols) {
-    for (int64_t c = 0; c < kUnpackedCols; ++c) {
-      const auto at = static_cast<size_t>(std::min(col + c, exist - 1));
-      encoding.unpack(first + at * column_bytes, blocks, {numbers + c * kDepth, own_scales, own_offsets});
-      for (int64_t g = 0; g < groups; ++g) scales[g * cols + col + c] = own_scales[g];
-      if (!has_offsets(p.dtype)) continue;
-      for (int64_t g = 0; g < groups; ++g) offsets[g * cols + col + c] = own_offsets[g];
+  const size_t column_bytes = bytes_of(p.dtype, p.w_stride), run = bytes_of(p.dtype, count);
+  Columns& own = *scratch<Columns>(Scratch::widened, 1);
+  for (int64_t c = 0; c < cols; ++c) {
+    const std::byte* const from = first + static_cast<size_t>(std::min(c, exist - 1)) * column_bytes;
+    if (c < next) {  // short runs of many columns: the processor does not foresee the next ones
+      for (size_t line = 0; line < run; line += 64)
+        __builtin_prefetch(from + static_cast<size_t>(cols) * column_bytes + line, 0, 2);
     }
-    pack_numbers(numbers, count, bytes, col, p.scratch);
+    encoding.unpack(
+        from, blocks,
+        {own.numbers + c * Columns::kStride, own.scales + c * kMostGroups, own.offsets + c * kMostGroups});
   }
+  pack_numbers(own.numbers, Columns::kStride, count, bytes, p.scratch);
+  transpose(own.scales, kMostGroups, cols, groups, own.panel_scales);
+  if (has_offsets(p.dtype)) transpose(own.offsets, kMostGroups, cols, groups, own.panel_offsets);
   return {.groups = groups,
           .width = width,
           .zero = encoding.zero,
           .numbers = p.scratch,
-          .scales = scales,
-          .offsets = has_offsets(p.dtype) ? offsets : nullptr};
+          .scales = own.panel_scales,
+          .offsets = has_offsets(p.dtype) ? own.panel_offsets : nullptr};
 }
 
 // A part with weights in blocks: p.x is not read.
@@ -234,7 +237,8 @@ HWY_INLINE void block_part(const GemmTile& p, bool bytes) {
     const std::byte* const weights =
         static_cast<const std::byte*>(p.w) + static_cast<size_t>(col) * bytes_of(p.dtype, p.w_stride);
     for (int64_t first = p.first; first < p.first + p.depth; first += kDepth) {
-      const BlockPanel panel = pack_panel_of_blocks(p, weights + bytes_of(p.dtype, first), exist, cols,
+      const int64_t next = std::clamp<int64_t>(p.cols - col - cols, 0, cols);
+      const BlockPanel panel = pack_panel_of_blocks(p, weights + bytes_of(p.dtype, first), exist, next, cols,
                                                     std::min(kDepth, p.first + p.depth - first), bytes);
       const int64_t group = p.first_row * row_groups + first / GroupedRows::kGroup;
       const int64_t number = p.first_row * x.cols + first;
@@ -254,8 +258,7 @@ HWY_INLINE void block_part(const GemmTile& p, bool bytes) {
         multiply();
         continue;
       }
-      constexpr int64_t kMostCols = std::max(kWordCols, kVnniCols);
-      HWY_ALIGN float y[kPartRows * kMostCols];
+      HWY_ALIGN float y[kPartRows * Columns::kMost];
       for (int64_t r = 0; r < p.rows; ++r) std::copy_n(rows.y + r * p.y_stride, exist, y + r * cols);
       rows.y = y;
       rows.y_stride = cols;

@@ -40,6 +40,8 @@ struct PanelRows {
 
 // With AVX-512 VNNI: panels of bytes with kVnniCols columns.
 inline constexpr int64_t kVnniCols = 16;
+// Puts kVnniCols columns of `count` bytes, a multiple of 16, that begin every `stride` bytes into a panel.
+void pack_bytes_vnni(const uint8_t* columns, int64_t stride, int64_t count, uint8_t* panel);
 void multiply_panel_vnni(const BlockPanel& panel, const PanelRows& rows);
 
 }  // namespace qkv::kernels

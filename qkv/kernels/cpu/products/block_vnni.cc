@@ -75,6 +75,30 @@ void multiply_rows(const BlockPanel& panel, const PanelRows& rows) {
 
 }  // namespace
 
+// Each 128-bit lane transposes four numbers of four columns.
+QKV_VNNI void pack_bytes_vnni(const uint8_t* columns, int64_t stride, int64_t count, uint8_t* panel) {
+  const auto sixteen = [&](int64_t col, int64_t i) QKV_VNNI {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(columns + col * stride + i));
+  };
+  for (int64_t i = 0; i < count; i += 16, panel += 16 * kVnniCols) {
+    __m512i c[4];  // columns c, c + 4, c + 8 and c + 12
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      const __m256i low =
+          _mm256_inserti128_si256(_mm256_castsi128_si256(sixteen(k, i)), sixteen(k + 4, i), 1);
+      const __m256i high =
+          _mm256_inserti128_si256(_mm256_castsi128_si256(sixteen(k + 8, i)), sixteen(k + 12, i), 1);
+      c[k] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+    }
+    const __m512i low01 = _mm512_unpacklo_epi32(c[0], c[1]), low23 = _mm512_unpacklo_epi32(c[2], c[3]);
+    const __m512i high01 = _mm512_unpackhi_epi32(c[0], c[1]), high23 = _mm512_unpackhi_epi32(c[2], c[3]);
+    _mm512_storeu_si512(panel, _mm512_unpacklo_epi64(low01, low23));
+    _mm512_storeu_si512(panel + 4 * kVnniCols, _mm512_unpackhi_epi64(low01, low23));
+    _mm512_storeu_si512(panel + 8 * kVnniCols, _mm512_unpacklo_epi64(high01, high23));
+    _mm512_storeu_si512(panel + 12 * kVnniCols, _mm512_unpackhi_epi64(high01, high23));
+  }
+}
+
 void multiply_panel_vnni(const BlockPanel& panel, const PanelRows& rows) {
   constexpr int64_t kRows = 8;
   PanelRows some = rows;
@@ -99,6 +123,7 @@ void multiply_panel_vnni(const BlockPanel& panel, const PanelRows& rows) {
 #else
 
 namespace qkv::kernels {
+void pack_bytes_vnni(const uint8_t* /*columns*/, int64_t /*stride*/, int64_t /*count*/, uint8_t* /*panel*/) {}
 void multiply_panel_vnni(const BlockPanel& /*panel*/, const PanelRows& /*rows*/) {}
 }  // namespace qkv::kernels
 
