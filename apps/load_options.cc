@@ -6,10 +6,13 @@ namespace qkv::apps {
 
 void add_dtype_option(Command& command, std::optional<DType>& dtype) {
   Choices<DType> choices;
-  for (const DType one : kWeightDTypes) choices.emplace_back(weight_dtype_name(one), one);
-  add_choice(command, "--dtype", dtype, choices,
-             "Dtype of the weight matrices (default: the folder's). bf16 and f16 take half the memory of\n"
-             "f32, int8 a quarter; everything else is computed in f32");
+  for (const std::string& name : weight_dtype_names())
+    choices.emplace_back(name, weight_dtype_from_name(name));
+  add_choice(
+      command, "--dtype", dtype, choices,
+      "Dtype of the weight matrices (default: the folder's). bf16 and f16 take half the memory of\n"
+      "f32, int8 (a scale a row) and q8_0 (a scale for 32 numbers) a quarter, q4_0 and q4_k a seventh;\n"
+      "everything else is computed in f32");
 }
 
 void add_load_options(Command& command, models::LoadOptions& load) {

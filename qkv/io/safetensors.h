@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,10 @@
 namespace qkv::io {
 
 inline constexpr size_t kLengthBytes = 8;  // of the field that holds the header's length
+
+// Weights in blocks (tensor/block_dtypes.h), which the format lacks, are U8 with the bytes of each row. The
+// metadata have their dtype: {"encoding:NAME": "q8_0"}. Here they appear with the numbers' shape and "Q8_0".
+inline constexpr std::string_view kEncodingKey = "encoding:";
 
 // String metadata of the file, such as {"format": "pt"}.
 using Metadata = std::map<std::string, std::string>;
@@ -40,12 +45,13 @@ class SafetensorsFile final : public TensorFile {
   const std::string& dtype(const std::string& name) const override;
 
   // F32, I64, I32, I8, U8 and BOOL (as u8) are views of the mapping: they outlive this object, and writes
-  // change only this process's memory. F16 and BF16 are widened to f32 in a copy; unaligned data are copied.
+  // change only this process's memory. F16, BF16 and blocks are widened to f32 in a copy; unaligned data are
+  // copied.
   // Throws DataError for an unknown name and for any other dtype.
   Tensor tensor(const std::string& name) const;
   // Likewise; throws DataError unless the file's shape is `expected`.
   Tensor tensor(const std::string& name, const Shape& expected) const;
-  // Likewise, but F16 and BF16 are views too.
+  // Likewise, but F16, BF16 and blocks are views too.
   Tensor as_stored(const std::string& name, const Shape& expected) const override;
   std::span<const std::byte> bytes(const std::string& name) const override;
   // The header's text in the file.
@@ -54,11 +60,13 @@ class SafetensorsFile final : public TensorFile {
  private:
   struct Entry {
     std::string dtype;
+    std::optional<DType> blocks = {};
     Shape shape;
     size_t begin = 0, end = 0;  // bytes from the end of the header
   };
 
   void read_header();
+  void read_encodings();
   void check_layout() const;
   const Entry& entry(const std::string& name) const;
   Tensor view(const std::string& name, DType dtype) const;
@@ -78,9 +86,10 @@ struct NamedTensor {
 };
 
 // Writes the file atomically: readers see either the old or the new content. f32, i64, i32, u8, bf16, f16
-// and i8 become F32, I64, I32, U8, BF16, F16 and I8. The default metadata are what Python's transformers
-// requires. The bytes do not depend on the order of the tensors. Throws UsageError for a name that is empty,
-// repeated, reserved or not UTF-8 and for an empty tensor handle, IoError if the file cannot be written.
+// and i8 become F32, I64, I32, U8, BF16, F16 and I8, blocks U8. The default metadata are what Python's
+// transformers requires. The bytes do not depend on the order of the tensors. Throws UsageError for a name
+// that is empty, repeated, reserved or not UTF-8 and for an empty tensor handle, IoError if the file cannot
+// be written.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const Metadata& metadata = {{"format", "pt"}});
 

@@ -7,6 +7,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/json.h"
 #include "qkv/io/safetensors.h"
+#include "qkv/tensor/block_dtypes.h"
 #include "qkv/tensor/half.h"
 
 namespace qkv::io {
@@ -89,6 +90,7 @@ Metadata metadata_of(const JsonValue& value) {
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, MapFor use)
     : path_(path), use_(use), file_(std::make_shared<MappedFile>(path, use)) {
   read_header();
+  read_encodings();
   check_layout();
 }
 
@@ -132,6 +134,36 @@ void SafetensorsFile::read_header() {
     entry.end = interval[1];
     entries_.emplace(name, std::move(entry));
   });
+}
+
+void SafetensorsFile::read_encodings() {
+  for (const auto& [key, value] : metadata_) {
+    if (!key.starts_with(kEncodingKey)) continue;
+    const std::string name = key.substr(kEncodingKey.size());
+    const auto reject = [&](const std::string& expected, const std::string& found) {
+      throw DataError(
+          concat(path_.string(), ": ", excerpt(key), ": expected ", expected, ", found ", excerpt(found)));
+    };
+    const auto encoding =
+        std::ranges::find(kBlockDTypes, value, [](DType dtype) { return std::string(name_of(dtype)); });
+    if (encoding == kBlockDTypes.end()) reject("the name of an encoding, such as q8_0", value);
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) reject("a tensor of this name", "none");
+    Entry& entry = found->second;
+    const auto [spelling, block, bytes] = layout_of(*encoding);
+    const int64_t rank = entry.shape.rank();
+    const int64_t row = rank > 0 ? entry.shape.extents().back() : 0;
+    if (entry.dtype != "U8" || rank == 0 || row % static_cast<int64_t>(bytes) != 0)
+      reject(concat("rows of U8 in blocks of ", bytes, " bytes"), concat(entry.dtype, " ", entry.shape));
+    std::vector<int64_t> extents(entry.shape.extents().begin(), entry.shape.extents().end());
+    extents.back() = row / static_cast<int64_t>(bytes) * block;
+    entry.shape = Shape(extents);
+    entry.blocks = *encoding;
+    entry.dtype = spelling;
+    std::ranges::transform(entry.dtype, entry.dtype.begin(), [](char c) {
+      return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    });
+  }
 }
 
 // The byte ranges must cover the data without overlap or gap.
@@ -187,7 +219,8 @@ std::string_view SafetensorsFile::header() const {
 Tensor SafetensorsFile::view(const std::string& name, DType dtype) const {
   const Entry& found = entry(name);
   std::byte* const data = file_->data() + data_begin_ + found.begin;
-  if (reinterpret_cast<uintptr_t>(data) % layout_of(dtype).bytes == 0) {
+  // Blocks are read byte by byte.
+  if (in_blocks(dtype) || reinterpret_cast<uintptr_t>(data) % layout_of(dtype).bytes == 0) {
     Tensor mapped = Tensor::wrap(Storage(file_, data), found.shape, dtype);
     return use_ == MapFor::reading ? mapped.as_read_only(concat(name, " of ", path_.string())) : mapped;
   }
@@ -198,6 +231,12 @@ Tensor SafetensorsFile::view(const std::string& name, DType dtype) const {
 
 Tensor SafetensorsFile::tensor(const std::string& name) const {
   const Entry& found = entry(name);
+  if (found.blocks) {
+    const Tensor blocks = view(name, *found.blocks);
+    Tensor wide = Tensor::empty(found.shape);
+    widen_blocks(*found.blocks, blocks.as_bytes().data(), wide.numel(), wide.data());
+    return wide;
+  }
   if (found.dtype == "F16") return widened<Float16>(view(name, DType::f16));
   if (found.dtype == "BF16") return widened<BFloat16>(view(name, DType::bf16));
   if (found.dtype == "F32") return view(name, DType::f32);
@@ -224,6 +263,7 @@ Tensor SafetensorsFile::tensor(const std::string& name, const Shape& expected) c
 Tensor SafetensorsFile::as_stored(const std::string& name, const Shape& expected) const {
   require_shape(name, expected);
   const std::string& stored = dtype(name);
+  if (const auto blocks = entry(name).blocks) return view(name, *blocks);
   if (stored == "F16") return view(name, DType::f16);
   return stored == "BF16" ? view(name, DType::bf16) : tensor(name);
 }

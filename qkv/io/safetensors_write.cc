@@ -29,11 +29,20 @@ const char* spelling(DType dtype) {
       return "F16";
     case DType::i64:
       return "I64";
-    default:
-      throw UsageError(
-          concat("safetensors: expected f32, bf16, f16, i64, i32, i8 or u8, found ", name_of(dtype)));
+    default:  // blocks, as bytes
+      return "U8";
   }
 }
+
+std::vector<int64_t> stored_extents(const Tensor& tensor) {
+  const auto extents = tensor.shape().extents();
+  std::vector<int64_t> stored(extents.begin(), extents.end());
+  if (in_blocks(tensor.dtype()))
+    stored.back() = static_cast<int64_t>(bytes_of(tensor.dtype(), stored.back()));
+  return stored;
+}
+
+size_t alignment_of(DType dtype) { return in_blocks(dtype) ? 1 : layout_of(dtype).bytes; }
 
 // Larger element types first, so that all data are aligned without gaps, which the format forbids; then by
 // name.
@@ -52,7 +61,7 @@ std::vector<const NamedTensor*> file_order(const std::vector<NamedTensor>& tenso
     order.push_back(&item);
   }
   std::ranges::sort(order, [](const NamedTensor* a, const NamedTensor* b) {
-    const size_t bytes_a = layout_of(a->tensor.dtype()).bytes, bytes_b = layout_of(b->tensor.dtype()).bytes;
+    const size_t bytes_a = alignment_of(a->tensor.dtype()), bytes_b = alignment_of(b->tensor.dtype());
     return bytes_a != bytes_b ? bytes_a > bytes_b : a->name < b->name;
   });
   return order;
@@ -64,14 +73,18 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
                        const Metadata& metadata) {
   const std::vector<const NamedTensor*> order = file_order(tensors, path.string());
   Json header = Json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  Metadata all = metadata;
+  for (const NamedTensor* item : order) {
+    if (in_blocks(item->tensor.dtype()))
+      all[concat(kEncodingKey, item->name)] = name_of(item->tensor.dtype());
+  }
+  if (!all.empty()) header["__metadata__"] = all;
   size_t end = 0;
   for (const NamedTensor* item : order) {
     const size_t begin = end;
     end += item->tensor.bytes();
-    const auto extents = item->tensor.shape().extents();
     header[item->name] = {{"dtype", spelling(item->tensor.dtype())},
-                          {"shape", std::vector<int64_t>(extents.begin(), extents.end())},
+                          {"shape", stored_extents(item->tensor)},
                           {"data_offsets", {begin, end}}};
   }
   std::string text;

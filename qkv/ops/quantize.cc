@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "qkv/base/parallel.h"
 #include "qkv/kernels/pointwise.h"
 #include "qkv/kernels/weights.h"
+#include "qkv/tensor/block_dtypes.h"
+#include "qkv/tensor/quantize_blocks.h"
 
 namespace qkv {
 namespace {
@@ -27,6 +30,28 @@ void require_int8_width(const char* operation, const Tensor& values) {
   if (values.cols() <= kernels::kMaxInt8Cols) return;
   throw ShapeError(concat(operation, ": int8 weights: expected at most ", kernels::kMaxInt8Cols,
                           " inputs, found ", values.shape()));
+}
+
+constexpr int64_t kPiece = 65536;  // numbers
+
+QuantizedTensor to_blocks(const Tensor& values, DType dtype) {
+  const int64_t cols = values.cols();
+  if (cols % layout_of(dtype).block != 0) {
+    if (!kernels::all_finite(values))
+      throw NumericError(
+          concat("weights ", values.shape(), ": expected finite numbers, found NaN or infinity"));
+    return to_dtype({values}, DType::f16);
+  }
+  const Tensor host = to_host(values);
+  const MemoryScope memory(MemoryUse::weights);
+  const Storage storage = allocate(bytes_of(dtype, values.numel()));
+  std::byte* const to = storage.get();
+  parallel_for(values.rows(), std::max<int64_t>(1, kPiece / std::max<int64_t>(cols, 1)),
+               [&](int64_t begin, int64_t end) {
+                 quantize_blocks(dtype, host.data() + begin * cols, (end - begin) * cols,
+                                 to + bytes_of(dtype, begin * cols));
+               });
+  return {from_host(Tensor::wrap(storage, values.shape(), dtype), values.device())};
 }
 
 }  // namespace
@@ -56,7 +81,7 @@ QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype) {
     kernels::widen_rows({values, weight.scales}, wide);
     return to_dtype({wide}, dtype);
   }
-  if (in_blocks(dtype)) throw ShapeError(concat("to_dtype: weights are not converted to ", name_of(dtype)));
+  if (in_blocks(dtype)) return to_blocks(values, dtype);
   Tensor narrow = Tensor::empty(values.shape(), dtype, values.device());
   if (dtype != DType::i8) {
     dtype == DType::bf16 ? kernels::round_to_bf16(values, narrow) : kernels::round_to_f16(values, narrow);
@@ -92,6 +117,7 @@ const char* weight_dtype_name(DType dtype) {
 std::vector<std::string> weight_dtype_names() {
   std::vector<std::string> names;
   for (const DType dtype : kWeightDTypes) names.emplace_back(weight_dtype_name(dtype));
+  for (const DType dtype : kBlockDTypes) names.emplace_back(weight_dtype_name(dtype));
   return names;
 }
 
@@ -99,7 +125,12 @@ DType weight_dtype_from_name(std::string_view name) {
   for (const DType dtype : kWeightDTypes) {
     if (name == weight_dtype_name(dtype)) return dtype;
   }
-  throw UsageError(concat("dtype: expected f32, bf16, f16 or int8, found \"", name, "\""));
+  for (const DType dtype : kBlockDTypes) {
+    if (name == weight_dtype_name(dtype)) return dtype;
+  }
+  std::string known;
+  for (const std::string& one : weight_dtype_names()) known += concat(known.empty() ? "" : ", ", one);
+  throw UsageError(concat("dtype: expected one of ", known, ", found \"", name, "\""));
 }
 
 }  // namespace qkv

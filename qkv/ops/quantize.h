@@ -15,15 +15,16 @@ namespace qkv {
 // bf16 and f16 take half the memory of f32 and are widened to f32 within each product, exactly. i8 takes a
 // quarter: integers with one scale per row, multiplied by inputs that are rounded to 8 bits on the fly.
 inline constexpr std::array kWeightDTypes{DType::f32, DType::bf16, DType::f16, DType::i8};
-// Weights in blocks (ggml's formats) are read from files, widened to f32 within each product, and never made
-// here.
+// Weights in blocks (ggml's formats) have a scale for each of 16 or 32 numbers of a row, and so have their
+// inputs, which are rounded to 8 bits on the fly. They keep a model's text better than i8.
 inline bool is_weight_dtype(DType dtype) {
   return in_blocks(dtype) || std::ranges::find(kWeightDTypes, dtype) != kWeightDTypes.end();
 }
 
-// Converts a weight, rounding to nearest. A weight that has the dtype already is returned without a copy.
+// Converts a weight, rounding to nearest (to blocks: quantize_blocks). A weight that has the dtype already is
+// returned without a copy. A matrix whose rows do not divide into blocks becomes f16 in their place.
 // Throws ShapeError for a dtype that is not a weight dtype, for i8 values without scales, and for i8 rows
-// longer than 65,536; NumericError for a non-finite value that would become i8.
+// longer than 65,536; NumericError for a non-finite value that would become i8 or a block.
 QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype);
 // to_dtype(weight, DType::f32).
 Tensor dequantize(const QuantizedTensor& weight);
@@ -32,7 +33,7 @@ Tensor dequantize(const QuantizedTensor& weight);
 // scales [rows].
 void require_weight(const char* operation, const Tensor& values, const Tensor& scales);
 
-// Weight dtypes by name: "f32", "bf16", "f16", "int8"; blocks have names, but are not listed.
+// Weight dtypes by name: "f32", "bf16", "f16", "int8", and blocks as "q8_0".
 std::vector<std::string> weight_dtype_names();
 const char* weight_dtype_name(DType dtype);           // throws ShapeError for other dtypes
 DType weight_dtype_from_name(std::string_view name);  // throws UsageError listing the known names

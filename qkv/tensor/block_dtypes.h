@@ -2,6 +2,7 @@
 // ggml's formats of weights in blocks (ggml-org/ggml, src/ggml-quants.c): q8_0, q4_0, q4_1, q5_0, q5_1 and
 // iq4_nl have blocks of 32 numbers, q4_k, q5_k and q6_k of 256, in groups of 32 or 16 that have a scale each.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,6 +17,9 @@ struct NumberGroup {
   int8_t integers[kMost];
   float scale = 0, offset = 0;
 };
+
+inline constexpr std::array kBlockDTypes{DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,  DType::q5_1,
+                                         DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl};
 
 // The numbers of a group, 32 or 16, and whether groups have offsets. Requires in_blocks(dtype).
 constexpr int64_t group_of(DType dtype) { return dtype == DType::q6_k ? 16 : 32; }

@@ -187,7 +187,7 @@ void expect_product_of_blocks(DType dtype, const Size& size, Accumulate accumula
 // Also beside weights of another dtype.
 TEST(GemmNt, BlocksAgreeWithDoublePrecision) {
   for_each_target([] {
-    for (const DType dtype : testing::kBlockDTypes) {
+    for (const DType dtype : kBlockDTypes) {
       for (const Size& size : {Size{1, 256, 5}, Size{2, 1536, 16}, Size{3, 768, 70}, Size{13, 512, 17}}) {
         expect_product_of_blocks(dtype, size, Accumulate::yes);
         expect_product_of_blocks(dtype, size, Accumulate::no);
@@ -203,7 +203,7 @@ TEST(GemmNt, BlocksGiveARowTheSameBitsInAnyBatch) {
     const int64_t most = 200, k = 1280, n = 67;
     const Numbers a(most * k, 1), bias(n, 2);
     const int before = threads();
-    for (const DType dtype : testing::kBlockDTypes) {
+    for (const DType dtype : kBlockDTypes) {
       const std::vector<uint8_t> blocks = testing::random_blocks(dtype, n * k, 7);
       const WeightRows weights{blocks.data(), dtype, nullptr, n, k};
       const cpu::WeightView view({&weights, 1});

@@ -15,7 +15,8 @@ using namespace qkv;
 using namespace qkv::testing;
 
 TEST(Quantize, ParsesDTypeNames) {
-  EXPECT_EQ(weight_dtype_names(), (std::vector<std::string>{"f32", "bf16", "f16", "int8"}));
+  EXPECT_EQ(weight_dtype_names(), (std::vector<std::string>{"f32", "bf16", "f16", "int8", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1",
+                                      "q4_k", "q5_k", "q6_k", "iq4_nl"}));
   for (const std::string& name : weight_dtype_names())
     EXPECT_EQ(weight_dtype_name(weight_dtype_from_name(name)), name);
   const std::string message = message_of<UsageError>([] { weight_dtype_from_name("int4"); });

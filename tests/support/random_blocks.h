@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstring>
 #include <vector>
 
@@ -9,9 +8,6 @@
 #include "qkv/tensor/half.h"
 
 namespace qkv::testing {
-
-inline constexpr std::array kBlockDTypes{DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,  DType::q5_1,
-                                         DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl};
 
 // Random bits, with scales of up to 1 / 16 in place of those that could be infinite.
 inline std::vector<uint8_t> random_blocks(DType dtype, int64_t numbers, uint64_t seed) {

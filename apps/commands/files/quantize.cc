@@ -44,7 +44,8 @@ bool holds_rounded_weights(const std::filesystem::path& folder) {
   return std::ranges::any_of(weight_files(folder), [](const std::filesystem::path& path) {
     const io::SafetensorsFile file(path);
     return std::ranges::any_of(file.names(), [&](const std::string& name) {
-      return file.dtype(name) == "BF16" || file.dtype(name) == "I8";
+      const std::string& dtype = file.dtype(name);
+      return dtype == "BF16" || dtype == "I8" || dtype.find('_') != std::string::npos;  // "Q8_0"
     });
   });
 }
@@ -75,16 +76,22 @@ void quantize(const QuantizeArguments& arguments) {
 void add_quantize(Command& app) {
   Command* command = add_command(
       app, "quantize",
-      "Write a copy of a model folder with smaller weights: bf16 or f16 (half of f32) or int8 (a quarter,\n"
-      "with a scale for each output). They take less memory and time to read. 16-bit folders also open in\n"
-      "transformers; an int8 folder is qkv's own. Training may start from each (--from), from the\n"
-      "rounded weights; the original is a better start. Measure the loss of quality with qkv evaluate.",
-      "qkv quantize model --dtype int8 --out model-int8 && qkv translate model-int8 < test.en");
+      "Write a copy of a model folder with smaller weights: bf16 or f16 (half of f32); blocks of 32 numbers\n"
+      "with a scale each, q8_0 (a quarter) or q4_0 (a seventh; also called int4) and ggml's other formats;\n"
+      "int8 (a quarter, with a scale for each output: fastest with many rows). They take less memory and\n"
+      "time to read. 16-bit folders also open in transformers; the others are qkv's own. Training may start\n"
+      "from each (--from), from the rounded weights; the original is a better start. Measure the loss of\n"
+      "quality with qkv evaluate.",
+      "qkv quantize model --dtype q8_0 --out model-q8_0 && qkv generate model-q8_0 --prompt 'Once'");
   const auto arguments = std::make_shared<QuantizeArguments>();
   add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
-  add_choice(*command, "--dtype", arguments->dtype,
-             {{"bf16", DType::bf16}, {"f16", DType::f16}, {"int8", DType::i8}},
-             "Dtype of the weights to write")
+  Choices<DType> choices{{"int4", DType::q4_0}};
+  for (const std::string& name : weight_dtype_names()) {
+    if (name != "f32") choices.emplace_back(name, weight_dtype_from_name(name));
+  }
+  add_choice(*command, "--dtype", arguments->dtype, choices,
+             "Dtype of the weights to write. A matrix whose rows do not divide into blocks (32 numbers,\n"
+             "q4_k, q5_k and q6_k 256) becomes f16")
       ->required();
   add_option(*command, "--out", arguments->out, "DIR", "New folder: empty or nonexistent")->required();
   add_threads_option(*command);

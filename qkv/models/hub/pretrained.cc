@@ -34,8 +34,11 @@ struct Opened {
   bool own_layout;  // tensors have the names and layouts of the parameters
 };
 
+// Whether weights of a dtype have no place in the family's own folders.
+bool is_own(DType dtype) { return dtype == DType::i8 || in_blocks(dtype); }
+
 std::string model_type_of(std::string_view family, DType dtype) {
-  return concat(dtype == DType::i8 && family != kOwn ? kOwnLayout : "", family);
+  return concat(is_own(dtype) && family != kOwn ? kOwnLayout : "", family);
 }
 
 // Throws for a folder without config.json, naming its contents.
@@ -160,8 +163,8 @@ auto read_config(const std::filesystem::path& folder, const std::filesystem::pat
   }
   if (reader.string("model_type") !=
       model_type_of(opened.family, opened.weights.dtype.value_or(DType::f32))) {
-    reader.reject("dtype", concat(opened.own_layout ? "" : "anything but ", "\"int8\", as the model_type is ",
-                                  reader.string("model_type")));
+    reader.reject("dtype", concat(opened.own_layout ? "" : "anything but ",
+                                  "\"int8\" or blocks, as the model_type is ", reader.string("model_type")));
   }
   if (reader.has("auto_map")) {
     log_warning(concat((folder / kConfig).string(),
@@ -240,7 +243,7 @@ void save(const std::filesystem::path& folder, const Model& model, const FamilyO
   config.string("model_type", model_type_of(family.model_type, dtype));
   if (!original.empty()) config.keep_others(read_file(original / kConfig));
   const std::vector<io::NamedTensor> tensors =
-      stored_tensors(weight_map_of(family, model.config(), dtype == DType::i8), visit);
+      stored_tensors(weight_map_of(family, model.config(), is_own(dtype)), visit);
   make_writable_folder(folder);
   write_file_atomically(folder / kConfig, config.json());
   io::write_safetensors(folder / kWeights, tensors, io::with_checksums({{"format", "pt"}}, tensors));

@@ -5,6 +5,7 @@
 #include "qkv/base/json.h"
 #include "qkv/kernels/pointwise.h"
 #include "qkv/ops/quantize.h"
+#include "qkv/tensor/block_dtypes.h"
 
 namespace qkv::models {
 namespace {
@@ -40,7 +41,7 @@ void load_parameter(const io::TensorFile& file, const StoredTensor& from, const 
   };
   if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16 &&
       !((dtype == DType::i8 || in_blocks(dtype)) && quantized)) {
-    refuse(quantized ? "F32, F16, BF16 or I8" : "F32, F16 or BF16");
+    refuse(quantized ? "F32, F16, BF16, I8 or blocks" : "F32, F16 or BF16");
   }
   const bool int8 = says.dtype == DType::i8;
   if (quantized && (dtype == DType::i8) != int8) {
@@ -69,7 +70,7 @@ const char* config_dtype(DType dtype) {
     case DType::i8:
       return "int8";
     default:
-      return "float32";
+      return in_blocks(dtype) ? name_of(dtype) : "float32";
   }
 }
 
@@ -81,6 +82,9 @@ StoredDType stored_dtype(const std::string& text, const std::string& path) {
     for (const DType dtype : kWeightDTypes) {
       if (found->is_string() && found->string() == config_dtype(dtype)) return {path, dtype};
     }
+    for (const DType dtype : kBlockDTypes) {
+      if (found->is_string() && found->string() == config_dtype(dtype)) return {path, dtype};
+    }
     found->fail("\"float32\", \"float16\", \"bfloat16\" or \"int8\"");
   }
   return {path};
@@ -89,7 +93,10 @@ StoredDType stored_dtype(const std::string& text, const std::string& path) {
 DType weight_dtype(const std::function<void(const nn::ParameterVisitor&)>& visit) {
   std::optional<DType> dtype;
   visit([&](const std::string&, const nn::Parameter& parameter) {
-    if (!dtype && parameter.allows_quantized()) dtype = parameter.variable.value().dtype();
+    if (!parameter.allows_quantized()) return;
+    const DType own = parameter.variable.value().dtype();
+    // Not every matrix divides into blocks.
+    if (!dtype || (!in_blocks(*dtype) && in_blocks(own))) dtype = own;
   });
   return dtype.value_or(DType::f32);
 }

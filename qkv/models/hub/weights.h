@@ -1,7 +1,7 @@
 #pragma once
 // Converts between a model's parameters and the tensors of a file.
 //
-// Weight matrices and tables are stored as F32, BF16, or I8 [rows, cols] with F32 scales [rows] under the
+// Weight matrices and tables are stored as F32, BF16, F16, blocks, or I8 [rows, cols] with F32 scales [rows] under the
 // weight's name and "_scale"; all other parameters as F32. F16 is read as f32.
 
 #include <filesystem>
@@ -43,10 +43,10 @@ void load_parameter(const io::TensorFile& file, const StoredTensor& from, const 
 // The name of the tensor with the scales of an int8 weight.
 std::string scales_name(const std::string& weight);
 
-// Name in config.json: "float32", "bfloat16", "float16", "int8".
+// Name in config.json: "float32", "bfloat16", "float16", "int8", "q8_0".
 const char* config_dtype(DType dtype);
 
-// The dtype of the weight matrices that `visit` enumerates.
+// The dtype of the weight matrices that `visit` enumerates: that of blocks if some are in blocks.
 DType weight_dtype(const std::function<void(const nn::ParameterVisitor&)>& visit);
 
 }  // namespace qkv::models

@@ -71,9 +71,9 @@ bool belongs_to(const std::string& name, std::string_view part) {
 template <class Model>
 void adopt(const fs::path& from, const Model& source, const Model& model, uint64_t seed,
            const std::vector<std::string_view>& heads, const std::vector<std::string_view>& replaced) {
-  if (models::weight_dtype(source) == DType::i8) {
-    log_warning(concat(from.string(),
-                       ": its weights are int8: training starts from the rounded values, as f32; the folder "
+  if (const DType dtype = models::weight_dtype(source); dtype == DType::i8 || in_blocks(dtype)) {
+    log_warning(concat(from.string(), ": its weights are ", weight_dtype_name(dtype),
+                       ": training starts from the rounded values, as f32; the folder "
                        "that they were made from is a better start"));
   }
   std::map<std::string, nn::Parameter> known;

@@ -88,7 +88,7 @@ TEST(Backends, RoundedWeights) {
 
 TEST(Backends, WeightsInBlocks) {
   constexpr int64_t kRows = 9, kOutputs = 5, kInner = 512;
-  for (const DType dtype : testing::kBlockDTypes) {
+  for (const DType dtype : kBlockDTypes) {
     const std::vector<uint8_t> blocks = testing::random_blocks(dtype, kOutputs * kInner, 2);
     const auto weights = [&](Call& call) {
       return WeightRows{call.input(blocks), dtype, nullptr, kOutputs, kInner};
