@@ -33,7 +33,7 @@ struct Cost {
   // With weight matrices of `dtype`; i8 has a scale of 4 bytes per row.
   int64_t weight_bytes(DType dtype = DType::f32) const {
     return 4 * (parameters - matrix_parameters + (dtype == DType::i8 ? matrix_rows : 0)) +
-           static_cast<int64_t>(size_of(dtype)) * matrix_parameters;
+           static_cast<int64_t>(bytes_of(dtype, matrix_parameters));
   }
   int64_t activation_bytes() const { return 4 * activations; }
 

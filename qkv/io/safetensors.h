@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "qkv/base/files.h"
+#include "qkv/io/tensor_file.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::io {
@@ -23,23 +24,20 @@ using Metadata = std::map<std::string, std::string>;
 
 // A memory-mapped safetensors file. Opening cost does not depend on the file's size; pages are read from disk
 // on first use. The constructor validates the header against itself and the file.
-class SafetensorsFile {
+class SafetensorsFile final : public TensorFile {
  public:
   // Throws IoError for a file that cannot be opened or mapped, and DataError, naming the file, for one that
   // is truncated, inconsistent or of another format. Tensors of a file mapped for reading are read-only
   // (Tensor::read_only).
   explicit SafetensorsFile(const std::filesystem::path& path, MapFor use = MapFor::writing);
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const override { return path_; }
   const Metadata& metadata() const { return metadata_; }
 
-  std::vector<std::string> names() const;  // in alphabetical order
-  bool contains(const std::string& name) const { return entries_.contains(name); }
-
-  // Throws DataError for an unknown name.
-  const Shape& shape(const std::string& name) const;
-  // The dtype as spelled in the file: "F32", "BF16".
-  const std::string& dtype(const std::string& name) const;
+  std::vector<std::string> names() const override;
+  bool contains(const std::string& name) const override { return entries_.contains(name); }
+  const Shape& shape(const std::string& name) const override;
+  const std::string& dtype(const std::string& name) const override;
 
   // F32, I64, I32, I8, U8 and BOOL (as u8) are views of the mapping: they outlive this object, and writes
   // change only this process's memory. F16 and BF16 are widened to f32 in a copy; unaligned data are copied.
@@ -48,10 +46,8 @@ class SafetensorsFile {
   // Likewise; throws DataError unless the file's shape is `expected`.
   Tensor tensor(const std::string& name, const Shape& expected) const;
   // Likewise, but F16 and BF16 are views too.
-  Tensor as_stored(const std::string& name, const Shape& expected) const;
-  // The tensor's bytes in the mapping, which live as long as this object. Throws DataError for an unknown
-  // name.
-  std::span<const std::byte> bytes(const std::string& name) const;
+  Tensor as_stored(const std::string& name, const Shape& expected) const override;
+  std::span<const std::byte> bytes(const std::string& name) const override;
   // The header's text in the file.
   std::string_view header() const;
 

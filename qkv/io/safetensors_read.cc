@@ -187,7 +187,7 @@ std::string_view SafetensorsFile::header() const {
 Tensor SafetensorsFile::view(const std::string& name, DType dtype) const {
   const Entry& found = entry(name);
   std::byte* const data = file_->data() + data_begin_ + found.begin;
-  if (reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0) {
+  if (reinterpret_cast<uintptr_t>(data) % layout_of(dtype).bytes == 0) {
     Tensor mapped = Tensor::wrap(Storage(file_, data), found.shape, dtype);
     return use_ == MapFor::reading ? mapped.as_read_only(concat(name, " of ", path_.string())) : mapped;
   }

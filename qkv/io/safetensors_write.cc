@@ -29,8 +29,10 @@ const char* spelling(DType dtype) {
       return "F16";
     case DType::i64:
       return "I64";
+    default:
+      throw UsageError(
+          concat("safetensors: expected f32, bf16, f16, i64, i32, i8 or u8, found ", name_of(dtype)));
   }
-  return "U8";
 }
 
 // Larger element types first, so that all data are aligned without gaps, which the format forbids; then by
@@ -50,7 +52,7 @@ std::vector<const NamedTensor*> file_order(const std::vector<NamedTensor>& tenso
     order.push_back(&item);
   }
   std::ranges::sort(order, [](const NamedTensor* a, const NamedTensor* b) {
-    const size_t bytes_a = size_of(a->tensor.dtype()), bytes_b = size_of(b->tensor.dtype());
+    const size_t bytes_a = layout_of(a->tensor.dtype()).bytes, bytes_b = layout_of(b->tensor.dtype()).bytes;
     return bytes_a != bytes_b ? bytes_a > bytes_b : a->name < b->name;
   });
   return order;

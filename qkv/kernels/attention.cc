@@ -159,7 +159,7 @@ void attention_cached(CachedAttentionTensors a) {
   const int64_t width = a.d_k + a.d_v;
   count_macs(static_cast<uint64_t>(positions * rule.heads * width));
   count_elements(a.query.rows() * rule.heads * width);
-  count_bytes(positions * rule.key_heads * width * static_cast<int64_t>(size_of(a.dtype)));
+  count_bytes(static_cast<int64_t>(bytes_of(a.dtype, positions * rule.key_heads * width)));
   backend_for("attention_cached", rule, a.query, a.output)
       .attention_cached({.rows = a.rows,
                          .heads = rule.heads,

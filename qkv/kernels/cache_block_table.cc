@@ -12,8 +12,7 @@ size_t blocks_of(const Tensor& x) {
 }  // namespace
 
 int32_t CacheBlockTable::append(const Tensor& blocks) {
-  const size_t first = blocks_.size(),
-               stride = static_cast<size_t>(kPositions * blocks.cols()) * size_of(blocks.dtype());
+  const size_t first = blocks_.size(), stride = bytes_of(blocks.dtype(), kPositions * blocks.cols());
   Tensor& own = tensors_.emplace_back(blocks);
   for (size_t i = 0; i < blocks_of(own); ++i)
     blocks_.emplace_back(static_cast<std::byte*>(address<void>(own)) + i * stride);

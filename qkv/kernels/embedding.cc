@@ -8,7 +8,7 @@ namespace qkv::kernels {
 void embedding_forward(EmbeddingTensors a) {
   const int64_t elements = a.ids.numel() * a.table.cols();
   count_elements(elements * (a.positions.defined() ? 2 : 1));
-  count_bytes(elements * static_cast<int64_t>(size_of(a.table.dtype())));
+  count_bytes(static_cast<int64_t>(bytes_of(a.table.dtype(), elements)));
   backend_of("embedding_forward", a.table, a.scales, a.ids, a.positions, a.position, a.y)
       .embedding_forward({.table = weight_rows({a.table, a.scales}),
                           .ids = input<int32_t>(a.ids),

@@ -23,11 +23,11 @@ void count_packing(std::span<const Tensor> blocks) {
   for (const Tensor& block : blocks) count_elements(2 * block.numel());
 }
 
-// c (+)= a b, where b has elements of this size.
-void count_product(const Tensor& a, size_t b_element, const Tensor& c, Accumulate accumulate) {
+// c (+)= a b, where b has this size.
+void count_product(const Tensor& a, size_t b_bytes, const Tensor& c, Accumulate accumulate) {
   count_macs(static_cast<uint64_t>(a.numel() * c.dim(1)));
   count_elements(a.numel() + memory_passes(accumulate) * c.numel());
-  count_bytes(a.dim(1) * c.dim(1) * static_cast<int64_t>(b_element));
+  count_bytes(static_cast<int64_t>(b_bytes));
 }
 
 }  // namespace
@@ -46,9 +46,12 @@ PackedMatrix PackedMatrix::plain(std::span<const Tensor> blocks, DType operands)
   return packed;
 }
 
-WeightView::WeightView(std::span<const QuantizedTensor> blocks) : dtype_(blocks.front().dtype()) {
+WeightView::WeightView(std::span<const QuantizedTensor> blocks) {
   std::vector<WeightRows> rows;
-  for (const QuantizedTensor& block : blocks) rows.push_back(weight_rows(block));
+  for (const QuantizedTensor& block : blocks) {
+    rows.push_back(weight_rows(block));
+    bytes_ += block.values.bytes();
+  }
   const std::shared_ptr<const PreparedMatrix> view = backend(blocks.front().values.device()).view(rows);
   // Keeps the weights alive as long as pointers to them.
   using Kept = std::pair<std::shared_ptr<const PreparedMatrix>, std::vector<QuantizedTensor>>;
@@ -57,13 +60,13 @@ WeightView::WeightView(std::span<const QuantizedTensor> blocks) : dtype_(blocks.
 }
 
 void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, Tensor& c, Accumulate accumulate) {
-  count_product(a, sizeof(float), c, accumulate);
+  count_product(a, bytes_of(DType::f32, a.dim(1) * c.dim(1)), c, accumulate);
   backend_of("matmul", a, bias, c)
       .matmul(matrix(a), *b.prepared(), address(bias), mutable_matrix(c), accumulate);
 }
 
 void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, Tensor& c, Accumulate accumulate) {
-  count_product(a, size_of(b.dtype()), c, accumulate);
+  count_product(a, b.bytes(), c, accumulate);
   backend_of("matmul", a, bias, c)
       .matmul(matrix(a), *b.prepared(), address(bias), mutable_matrix(c), accumulate);
 }

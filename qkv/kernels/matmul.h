@@ -38,19 +38,19 @@ class PackedMatrix {
   std::shared_ptr<const PreparedMatrix> prepared_;
 };
 
-// The transpose of stacked weights [n_i, k] of one dtype: a [k, sum n_i] right-hand side, read in place.
-// Keeps the weights' memory alive.
+// The transpose of stacked weights [n_i, k]: a [k, sum n_i] right-hand side, read in place. Of several dtypes
+// none may be i8. Keeps the weights' memory alive.
 class WeightView {
  public:
   WeightView() = default;
   explicit WeightView(std::span<const QuantizedTensor> blocks);
 
   bool empty() const { return prepared_ == nullptr; }
-  DType dtype() const { return dtype_; }  // of the weights
+  size_t bytes() const { return bytes_; }  // of the weights
   const std::shared_ptr<const PreparedMatrix>& prepared() const { return prepared_; }
 
  private:
-  DType dtype_ = DType::f32;
+  size_t bytes_ = 0;
   std::shared_ptr<const PreparedMatrix> prepared_;
 };
 

@@ -55,9 +55,13 @@ void column_sums(const Tensor& x, GradientSlot sums) {
 }
 
 Tensor transposed(const Tensor& x) {
+  if (in_blocks(x.dtype()))
+    throw ShapeError(
+        concat("transposed: expected numbers that are not in blocks, found ", name_of(x.dtype())));
   Tensor y = Tensor::empty({x.cols(), x.rows()}, x.dtype(), x.device());
   backend_of("transposed", x)
-      .transpose(address<void>(x), x.row_stride(), x.rows(), x.cols(), size_of(x.dtype()), address<void>(y));
+      .transpose(address<void>(x), x.row_stride(), x.rows(), x.cols(), layout_of(x.dtype()).bytes,
+                 address<void>(y));
   return y;
 }
 

@@ -82,7 +82,7 @@ int64_t block_bytes(int64_t positions, int64_t width, DType dtype) {
     throw UsageError(concat("cache: expected sizes of fewer than 2^54 elements, found ", positions,
                             " positions of width ", width));
   }
-  return whole_blocks(positions) * width * static_cast<int64_t>(size_of(dtype));
+  return static_cast<int64_t>(bytes_of(dtype, whole_blocks(positions) * width));
 }
 
 KeyValueCache::KeyValueCache(int64_t sequences, const CacheOptions& options) : options_(options) {

@@ -112,7 +112,7 @@ int64_t cache_bytes(const LayerOptions& layer, const CacheUse& use, int64_t memo
   int64_t bytes = block_bytes(positions, width(layer.self_attention()), dtype);
   if (!layer.reads_memory) return bytes;
   block_bytes(memory_tokens, width(layer.cross_attention()), dtype);  // throws where the product overflows
-  bytes += memory_tokens * width(layer.cross_attention()) * static_cast<int64_t>(size_of(dtype));
+  bytes += static_cast<int64_t>(bytes_of(dtype, memory_tokens * width(layer.cross_attention())));
   return bytes;
 }
 

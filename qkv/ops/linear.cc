@@ -106,8 +106,10 @@ LinearProduct::LinearProduct(const char* operation, const Variable& x, const Lin
   for (size_t i = 0; i < all.size(); ++i) {
     const Tensor& values = all[i].values();
     require_weight(operation, values, all[i].scales());
-    if (values.dim(1) != all[0].values().dim(1) || values.dtype() != all[0].dtype()) {
-      throw ShapeError(concat(operation, ": expected weights of one width and one dtype, found ",
+    const bool alike =
+        values.dtype() == all[0].dtype() || (values.dtype() != DType::i8 && all[0].dtype() != DType::i8);
+    if (values.dim(1) != all[0].values().dim(1) || !alike) {
+      throw ShapeError(concat(operation, ": expected weights of one width, and all or none of i8, found ",
                               name_of(all[0].dtype()), " ", all[0].shape(), " and ", name_of(values.dtype()),
                               " ", values.shape()));
     }
@@ -123,9 +125,10 @@ LinearProduct::LinearProduct(const char* operation, const Variable& x, const Lin
   if (!Tape::records()) return;
   bool trains = false;
   for (const Weight& weight : all) trains = trains || weight.requires_grad();
-  if (trains && all[0].dtype() != DType::f32) {
-    throw UsageError(concat(operation, ": only f32 weights can be trained, found ", name_of(all[0].dtype()),
-                            " ", all[0].shape(), "; freeze them, or load them as f32"));
+  for (const Weight& weight : all) {
+    if (!trains || weight.dtype() == DType::f32) continue;
+    throw UsageError(concat(operation, ": only f32 weights can be trained, found ", name_of(weight.dtype()),
+                            " ", weight.shape(), "; freeze them, or load them as f32"));
   }
   records_ = trains || Tape::records({x}) || Tape::records(weights.biases());
   for (const Weight& weight : all) {

@@ -18,7 +18,7 @@ void require_scales(const char* operation, const Tensor& values, const Tensor& s
 }
 
 void require_weight_dtype(const char* operation, DType dtype) {
-  if (std::ranges::find(kWeightDTypes, dtype) != kWeightDTypes.end()) return;
+  if (is_weight_dtype(dtype)) return;
   throw ShapeError(concat(operation, ": expected weights of f32, bf16, f16 or i8, found ", name_of(dtype)));
 }
 
@@ -56,6 +56,7 @@ QuantizedTensor to_dtype(const QuantizedTensor& weight, DType dtype) {
     kernels::widen_rows({values, weight.scales}, wide);
     return to_dtype({wide}, dtype);
   }
+  if (in_blocks(dtype)) throw ShapeError(concat("to_dtype: weights are not converted to ", name_of(dtype)));
   Tensor narrow = Tensor::empty(values.shape(), dtype, values.device());
   if (dtype != DType::i8) {
     dtype == DType::bf16 ? kernels::round_to_bf16(values, narrow) : kernels::round_to_f16(values, narrow);
@@ -83,6 +84,7 @@ const char* weight_dtype_name(DType dtype) {
     case DType::i8:
       return "int8";
     default:
+      if (in_blocks(dtype)) return name_of(dtype);
       throw ShapeError(concat("weights: expected f32, bf16, f16 or i8, found ", name_of(dtype)));
   }
 }

@@ -56,7 +56,7 @@ std::shared_ptr<const models::TranslationModel> load_translation(const path& fol
 std::shared_ptr<const LoadedLanguageModel> load_language(const path& folder,
                                                          const models::LoadOptions& options) {
   std::shared_ptr<const models::LanguageModel> model = models::load_language_model(folder, options);
-  text::Tokenizer tokenizer = text::Tokenizer::load(folder);
+  text::Tokenizer tokenizer = models::load_tokenizer(folder);
   return std::make_shared<const LoadedLanguageModel>(
       LoadedLanguageModel{folder, std::move(model), std::move(tokenizer),
                           models::load_generation_defaults(folder, models::LengthsInclude::prompt)});
@@ -65,7 +65,7 @@ std::shared_ptr<const LoadedLanguageModel> load_language(const path& folder,
 std::shared_ptr<const LoadedTextEncoder> load_encoder(const path& folder,
                                                       const models::LoadOptions& options) {
   std::shared_ptr<const models::TextEncoder> model = models::load_text_encoder(folder, options);
-  text::Tokenizer tokenizer = text::Tokenizer::load(folder);
+  text::Tokenizer tokenizer = models::load_tokenizer(folder);
   const bool of_adapter =
       !options.adapter.empty() && std::filesystem::exists(options.adapter / "modules.json");
   return std::make_shared<const LoadedTextEncoder>(

@@ -1,14 +1,33 @@
 #pragma once
 // Element types of tensors.
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 
 namespace qkv {
 
-// Operations compute in f32, i32 and u8. bf16, f16 and i8 are storage formats of weights, i64 one of ids.
-enum class DType : uint8_t { f32, i32, u8, bf16, i8, f16, i64 };
+// Operations compute in f32, i32 and u8. bf16, f16 and i8 are storage formats of weights, i64 one of ids. The
+// others are ggml's formats of weights (block_dtypes.h): a block of numbers along a row shares its scales.
+enum class DType : uint8_t {
+  f32,
+  i32,
+  u8,
+  bf16,
+  i8,
+  f16,
+  i64,
+  q8_0,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_nl
+};
 
 // Brain floating point: the upper half of an f32.
 struct BFloat16 {
@@ -22,41 +41,39 @@ struct Float16 {
   friend bool operator==(Float16, Float16) = default;
 };
 
-constexpr size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::i64:
-      return 8;
-    case DType::f32:
-    case DType::i32:
-      return 4;
-    case DType::bf16:
-    case DType::f16:
-      return 2;
-    case DType::u8:
-    case DType::i8:
-      return 1;
-  }
-  return 1;
+// The storage of a dtype: blocks of this many numbers, in so many bytes. 1 number: an element.
+struct DTypeLayout {
+  const char* name;
+  int64_t block;
+  size_t bytes;
+};
+
+constexpr DTypeLayout layout_of(DType dtype) {
+  constexpr std::array<DTypeLayout, 16> kLayouts{{{"f32", 1, 4},
+                                                  {"i32", 1, 4},
+                                                  {"u8", 1, 1},
+                                                  {"bf16", 1, 2},
+                                                  {"i8", 1, 1},
+                                                  {"f16", 1, 2},
+                                                  {"i64", 1, 8},
+                                                  {"q8_0", 32, 34},
+                                                  {"q4_0", 32, 18},
+                                                  {"q4_1", 32, 20},
+                                                  {"q5_0", 32, 22},
+                                                  {"q5_1", 32, 24},
+                                                  {"q4_k", 256, 144},
+                                                  {"q5_k", 256, 176},
+                                                  {"q6_k", 256, 210},
+                                                  {"iq4_nl", 32, 18}}};
+  return kLayouts[static_cast<size_t>(dtype)];
 }
 
-constexpr const char* name_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "f32";
-    case DType::i32:
-      return "i32";
-    case DType::u8:
-      return "u8";
-    case DType::bf16:
-      return "bf16";
-    case DType::i8:
-      return "i8";
-    case DType::f16:
-      return "f16";
-    case DType::i64:
-      return "i64";
-  }
-  return "unknown";
+constexpr const char* name_of(DType dtype) { return layout_of(dtype).name; }
+// Whether numbers are stored in blocks, which have no elements of their own.
+constexpr bool in_blocks(DType dtype) { return layout_of(dtype).block > 1; }
+// The bytes of this many numbers, a multiple of the block.
+constexpr size_t bytes_of(DType dtype, int64_t numbers) {
+  return static_cast<size_t>(numbers / layout_of(dtype).block) * layout_of(dtype).bytes;
 }
 
 // The C++ types of tensor elements. Others, such as double, do not compile.

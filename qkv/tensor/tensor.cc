@@ -13,21 +13,19 @@
 namespace qkv {
 namespace {
 
-size_t row_bytes(const Tensor& x) { return static_cast<size_t>(x.cols()) * size_of(x.dtype()); }
+size_t row_bytes(const Tensor& x) { return bytes_of(x.dtype(), x.cols()); }
 
 }  // namespace
 
 ByteRows Tensor::byte_rows() {
   require_writable();
-  return {storage_.get(), static_cast<size_t>(row_stride_) * size_of(dtype_)};
+  return {storage_.get(), bytes_of(dtype_, row_stride_)};
 }
 
-ConstByteRows Tensor::byte_rows() const {
-  return {storage_.get(), static_cast<size_t>(row_stride_) * size_of(dtype_)};
-}
+ConstByteRows Tensor::byte_rows() const { return {storage_.get(), bytes_of(dtype_, row_stride_)}; }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
-  const size_t bytes = static_cast<size_t>(shape.numel()) * size_of(dtype);
+  const size_t bytes = bytes_of(dtype, shape.numel());
   return wrap(device == Device::cpu ? allocate(bytes) : device_memory(device).allocate(bytes), shape, dtype,
               device);
 }
@@ -51,6 +49,7 @@ Tensor Tensor::wrap(Storage storage, const Shape& shape, DType dtype, Device dev
   result.storage_ = std::move(storage);
   result.shape_ = shape;
   result.dtype_ = dtype;
+  result.require_blocks("Tensor::wrap", result.cols());
   result.device_ = device;
   result.row_stride_ = result.cols();
   return result;
@@ -75,6 +74,7 @@ Tensor Tensor::reshaped(const Shape& shape) const {
   }
   Tensor result = *this;
   result.shape_ = shape;
+  result.require_blocks("reshape", result.cols());
   result.row_stride_ = result.cols();
   return result;
 }
@@ -83,16 +83,19 @@ Tensor Tensor::row_slice(int64_t begin, int64_t count) const {
   if (rank() == 0 || begin < 0 || count < 0 || begin > shape_[0] || count > shape_[0] - begin) {
     throw ShapeError(concat("slice_rows: ", count, " rows from ", begin, " of shape ", shape_));
   }
+  if (rank() == 1) {
+    Tensor result = column_slice(begin, count);
+    result.row_stride_ = count;
+    return result;
+  }
   std::array<int64_t, Shape::kMaxRank> extents{};
   std::ranges::copy(shape_.extents(), extents.begin());
   extents[0] = count;
   int64_t stride = row_stride_;
   for (int axis = 1; axis + 1 < rank(); ++axis) stride *= shape_[axis];
-  if (rank() == 1) stride = 1;
   Tensor result = *this;
   result.shape_ = Shape(std::span(extents.data(), static_cast<size_t>(rank())));
-  if (rank() == 1) result.row_stride_ = count;
-  result.storage_ = Storage(storage_, storage_.get() + static_cast<size_t>(begin * stride) * size_of(dtype_));
+  result.storage_ = Storage(storage_, storage_.get() + bytes_of(dtype_, begin * stride));
   return result;
 }
 
@@ -100,12 +103,14 @@ Tensor Tensor::column_slice(int64_t begin, int64_t count) const {
   if (rank() == 0 || begin < 0 || count < 0 || begin > cols() || count > cols() - begin) {
     throw ShapeError(concat("columns: ", count, " columns from ", begin, " of shape ", shape_));
   }
+  require_blocks("columns", begin);
+  require_blocks("columns", count);
   std::array<int64_t, Shape::kMaxRank> extents{};
   std::ranges::copy(shape_.extents(), extents.begin());
   extents[static_cast<size_t>(rank() - 1)] = count;
   Tensor result = *this;
   result.shape_ = Shape(std::span(extents.data(), static_cast<size_t>(rank())));
-  result.storage_ = Storage(storage_, storage_.get() + static_cast<size_t>(begin) * size_of(dtype_));
+  result.storage_ = Storage(storage_, storage_.get() + bytes_of(dtype_, begin));
   return result;
 }
 
@@ -263,6 +268,8 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x) {
     case DType::i64:
       print_elements<int64_t>(out, tensor);
       break;
+    default:
+      break;  // blocks
   }
   return out;
 }
@@ -283,6 +290,13 @@ Tensor from_host(const Tensor& x, Device device) {
   Tensor result = Tensor::empty(x.shape(), x.dtype(), device);
   result.copy_from(x);
   return result;
+}
+
+void Tensor::require_blocks(const char* what, int64_t columns) const {
+  const int64_t block = layout_of(dtype_).block;
+  if (columns % block == 0) return;
+  throw ShapeError(concat(what, ": expected a multiple of ", block, " columns, as the dtype is ",
+                          name_of(dtype_), ", found ", columns));
 }
 
 void Tensor::throw_dtype(DType wanted) const {

@@ -79,7 +79,7 @@ class Tensor {
   int64_t cols() const { return rank() == 0 ? 1 : shape_[-1]; }
   int64_t row_stride() const { return row_stride_; }  // in elements
   bool contiguous() const { return row_stride_ == cols() || rows() <= 1; }
-  size_t bytes() const { return static_cast<size_t>(numel()) * size_of(dtype_); }
+  size_t bytes() const { return bytes_of(dtype_, numel()); }
 
   // The elements on the host. Throws ShapeError if T does not match the dtype, and UsageError if the tensor
   // is on another device (copy it with to_host()).
@@ -201,6 +201,7 @@ class Tensor {
     if (origin_) [[unlikely]]
       throw_read_only();
   }
+  void require_blocks(const char* what, int64_t columns) const;
   [[noreturn]] void throw_dtype(DType wanted) const;
   [[noreturn]] void throw_read_only() const;
   [[noreturn]] void throw_not_on_host(const char* what) const;

@@ -70,7 +70,7 @@ TEST_P(Counters, CountWeightBytesByDType) {
     const QuantizedTensor w{rounded({12, 8}, dtype), dtype == DType::i8 ? full({12}) : Tensor()};
     const WeightView view({&w, 1});
     EXPECT_EQ(counted([&] { matmul(a, view, {}, c, Accumulate::no); }),
-              (Work{5 * 8 * 12, 4 * (5 * 8 + 5 * 12) + size_of(dtype) * 8 * 12}))
+              (Work{5 * 8 * 12, 4 * (5 * 8 + 5 * 12) + bytes_of(dtype, 8 * 12)}))
         << name_of(dtype);
   }
 }
@@ -182,7 +182,7 @@ TEST_P(Counters, CountCacheBytesByDType) {
     step.dtype = dtype;
     step.output = full({3, kHeads * kValue});
     EXPECT_EQ(counted([&] { attention_cached(step); }),
-              (Work{12 * 3 * 12, 4 * 3 * 3 * 12 + size_of(dtype) * 12 * 12}))
+              (Work{12 * 3 * 12, 4 * 3 * 3 * 12 + bytes_of(dtype, 12 * 12)}))
         << name_of(dtype);
   }
 }

@@ -11,6 +11,7 @@
 #include "qkv/kernels/cpu/products/quantized_rows.h"
 #include "qkv/tensor/half.h"
 #include "tests/kernels/rowwise.h"
+#include "tests/support/random_blocks.h"
 
 namespace qkv::kernels {
 namespace {
@@ -101,7 +102,6 @@ void expect_products(const Size& size, DType dtype, Accumulate accumulate) {
                                    : std::span<const WeightRows>(blocks + 1, 1));
   ASSERT_EQ(view.rows(), k);
   ASSERT_EQ(view.cols(), n);
-  ASSERT_EQ(view.dtype(), dtype);
   Numbers c(m * c_stride, 5);
   cpu::matmul({a.data(), m, k, a_stride}, view, bias.data(), {c.data(), m, n, c_stride}, accumulate);
   const std::vector<double> x = as_multiplied(a, m, k, a_stride, dtype);
@@ -125,6 +125,117 @@ void expect_products(const Size& size, DType dtype, Accumulate accumulate) {
       ASSERT_EQ(c[i * c_stride + j], c.before(i * c_stride + j)) << "past the row";
   }
   EXPECT_TRUE(c.surroundings_untouched());
+}
+
+// The inputs of a product with weights in blocks: 127 steps of the largest of 32 numbers, in each direction.
+std::vector<double> rounded_by_groups(const Numbers& x, int64_t count) {
+  std::vector<double> rounded;
+  for (int64_t first = 0; first < count; first += 32) {
+    float largest = 0;
+    for (int64_t i = 0; i < 32; ++i) largest = std::max(largest, std::abs(x[first + i]));
+    for (int64_t i = 0; i < 32; ++i)
+      rounded.push_back(std::nearbyint(x[first + i] * (127 / largest)) * double{largest / 127});
+  }
+  return rounded;
+}
+
+// The offset of each number.
+std::vector<float> offsets_of(DType dtype, const std::vector<uint8_t>& blocks) {
+  const DTypeLayout layout = layout_of(dtype);
+  std::vector<float> offsets;
+  for (size_t at = 0; at < blocks.size(); at += layout.bytes) {
+    NumberGroup groups[16];
+    read_block(dtype, reinterpret_cast<const std::byte*>(blocks.data() + at), groups);
+    for (int64_t i = 0; i < layout.block; ++i) offsets.push_back(groups[i / group_of(dtype)].offset);
+  }
+  return offsets;
+}
+
+void expect_product_of_blocks(DType dtype, const Size& size, Accumulate accumulate) {
+  const auto [m, k, n] = size;
+  const std::vector<uint8_t> blocks = testing::random_blocks(dtype, n * k, 7);
+  const std::vector<float> offsets = offsets_of(dtype, blocks);
+  const Weights second(9, k, 4);
+  const WeightRows both[] = {{blocks.data(), dtype, nullptr, n, k}, second.in(DType::f16)};
+  std::vector<float> w(static_cast<size_t>(n * k));
+  cpu::widen_rows(both[0], w.data());
+  const std::vector<float> halves = second.widened(DType::f16);
+  w.insert(w.end(), halves.begin(), halves.end());
+  const Numbers x(m * k, 1), bias(n + 9, 2);
+  const std::vector<double> rounded = rounded_by_groups(x, m * k);
+  Numbers c(m * (n + 9), 5);
+  cpu::matmul({x.data(), m, k, k}, cpu::WeightView(both), bias.data(), {c.data(), m, n + 9, n + 9},
+              accumulate);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n + 9; ++j) {
+      double sum = bias[j] + (accumulate == Accumulate::yes ? c.before(i * (n + 9) + j) : 0.0f);
+      double magnitude = std::abs(sum);
+      for (int64_t l = 0; l < k; ++l) {
+        const auto at = static_cast<size_t>(j * k + l);
+        const double input = j < n ? rounded[static_cast<size_t>(i * k + l)] : x[i * k + l];
+        sum += input * w[at];
+        magnitude += std::abs(input) * (std::abs(w[at]) + (j < n ? 2 * std::abs(offsets[at]) : 0));
+      }
+      // Two units in the last place of the sum of magnitudes.
+      ASSERT_NEAR(c[i * (n + 9) + j], sum, 2 * 0x1p-23 * magnitude)
+          << name_of(dtype) << ' ' << m << ' ' << k << ' ' << n << " at " << i << ',' << j;
+    }
+  }
+  EXPECT_TRUE(c.surroundings_untouched());
+}
+
+// Also beside weights of another dtype.
+TEST(GemmNt, BlocksAgreeWithDoublePrecision) {
+  for_each_target([] {
+    for (const DType dtype : testing::kBlockDTypes) {
+      for (const Size& size : {Size{1, 256, 5}, Size{2, 1536, 16}, Size{3, 768, 70}, Size{13, 512, 17}}) {
+        expect_product_of_blocks(dtype, size, Accumulate::yes);
+        expect_product_of_blocks(dtype, size, Accumulate::no);
+      }
+    }
+    for (const DType dtype : {DType::q8_0, DType::q4_0, DType::q5_1})
+      expect_product_of_blocks(dtype, {5, 608, 33}, Accumulate::no);
+  });
+}
+
+TEST(GemmNt, BlocksGiveARowTheSameBitsInAnyBatch) {
+  for_each_target([] {
+    const int64_t most = 200, k = 1280, n = 67;
+    const Numbers a(most * k, 1), bias(n, 2);
+    const int before = threads();
+    for (const DType dtype : testing::kBlockDTypes) {
+      const std::vector<uint8_t> blocks = testing::random_blocks(dtype, n * k, 7);
+      const WeightRows weights{blocks.data(), dtype, nullptr, n, k};
+      const cpu::WeightView view({&weights, 1});
+      Numbers whole(most * n, 4);
+      set_threads(1);
+      cpu::matmul({a.data(), most, k, k}, view, bias.data(), {whole.data(), most, n, n}, Accumulate::no);
+      set_threads(2);
+      for (const int64_t rows : {1, 2, 7, 24, 110}) {
+        Numbers part(rows * n, 4);
+        const int64_t first = most - rows;
+        cpu::matmul({a.data() + first * k, rows, k, k}, view, bias.data(), {part.data(), rows, n, n},
+                    Accumulate::no);
+        for (int64_t i = 0; i < rows * n; ++i) ASSERT_EQ(part[i], whole[first * n + i]) << name_of(dtype);
+      }
+    }
+    set_threads(before);
+  });
+}
+
+TEST(GemmNt, BlocksKeepInputsThatAreNotFinite) {
+  for_each_target([] {
+    const std::vector<uint8_t> blocks = testing::random_blocks(DType::q4_0, 3 * 64, 7);
+    const WeightRows weights{blocks.data(), DType::q4_0, nullptr, 3, 64};
+    for (const float flaw : {std::numeric_limits<float>::quiet_NaN(), -HUGE_VALF}) {
+      std::vector<float> x(128, 1.0f);
+      x[70] = flaw;  // in the second of two rows
+      std::vector<float> y(6);
+      cpu::matmul({x.data(), 2, 64, 64}, cpu::WeightView({&weights, 1}), nullptr, {y.data(), 2, 3, 3},
+                  Accumulate::no);
+      for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isfinite(y[i]), i < 3);
+    }
+  });
 }
 
 TEST(GemmNt, AgreesWithDoublePrecision) {

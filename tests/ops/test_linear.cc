@@ -356,7 +356,7 @@ TEST(Linear, RejectsMismatchedShapes) {
   expect_mentions(refused({Variable::parameter()}, {}, x), {"weight with values"});
   expect_mentions(refused({Variable(random_tensor({4}, 3))}, {}, x), {"matrix", "[4]"});
   expect_mentions(refused({weight_of(DType::bf16, w.value()), weight_of(DType::i8, w.value())}, {}, x),
-                  {"one dtype", "bf16 [4, 8]", "i8 [4, 8]"});
+                  {"all or none of i8", "bf16 [4, 8]", "i8 [4, 8]"});
   expect_mentions(refused({Variable(weight_of(DType::i8, w.value()).values())}, {}, x), {"scales [4]"});
 }
 

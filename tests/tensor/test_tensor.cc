@@ -8,12 +8,14 @@
 #include <concepts>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <sstream>
 #include <type_traits>
 #include <utility>
 
 #include "qkv/tensor/half.h"
 #include "qkv/tensor/ragged.h"
+#include "tests/support/random_blocks.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -273,6 +275,38 @@ TEST(Ragged, JoinsSequences) {
   const std::vector<std::span<const int32_t>> parts{std::span(text).first(2), {}, std::span(text).last(1)};
   EXPECT_EQ(Ragged::from(parts).offsets, ids.offsets);
   EXPECT_EQ(printed(Ragged::from(parts).values), printed(ids.values));
+}
+
+// Views and copies of numbers in blocks never divide a block.
+TEST(Tensor, BlocksStayWhole) {
+  const std::vector<uint8_t> bytes = qkv::testing::random_blocks(DType::q4_0, 3 * 96, 1);
+  const Tensor raw = Tensor::from(bytes, {std::ssize(bytes)});
+  const Tensor blocks =
+      Tensor::wrap(Storage(std::make_shared<Tensor>(raw), const_cast<std::byte*>(raw.as_bytes().data())),
+                   {3, 96}, DType::q4_0);
+  EXPECT_EQ(blocks.bytes(), 3u * 3 * 18);
+  const auto numbers = [](const Tensor& tensor) {
+    const Tensor whole = tensor.clone();
+    std::vector<float> wide(static_cast<size_t>(whole.numel()));
+    widen_blocks(DType::q4_0, whole.as_bytes().data(), whole.numel(), wide.data());
+    return wide;
+  };
+  const std::vector<float> all = numbers(blocks);
+  EXPECT_EQ(numbers(blocks.slice_rows(1, 2)), std::vector<float>(all.begin() + 96, all.end()));
+  const std::vector<float> columns = numbers(blocks.columns(32, 64));
+  ASSERT_EQ(columns.size(), 3u * 64);
+  for (size_t i = 0; i < columns.size(); ++i) ASSERT_EQ(columns[i], all[i / 64 * 96 + 32 + i % 64]);
+  EXPECT_EQ(numbers(blocks.reshape({9, 32})), all);
+  const auto refused = [](const auto& call) { return message_of<ShapeError>(call); };
+  for (const std::string& message :
+       {refused([&] { blocks.columns(16, 32); }), refused([&] { blocks.columns(32, 8); }), refused([&] {
+          blocks.reshape({18, 16});
+        }),
+        refused([&] {
+          Tensor::empty({2, 40}, DType::q8_0);
+        })})
+    EXPECT_NE(message.find("a multiple of 32 columns"), std::string::npos) << message;
+  EXPECT_NE(refused([&] { blocks.data<float>(); }).find("expected f32, found q4_0"), std::string::npos);
 }
 
 }  // namespace

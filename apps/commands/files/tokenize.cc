@@ -10,6 +10,7 @@
 #include "apps/line_results.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/json.h"
 #include "qkv/text/tokenizer.h"
 
@@ -27,7 +28,7 @@ struct TokenizeArguments {
 class Tokenize {
  public:
   explicit Tokenize(const TokenizeArguments& arguments)
-      : arguments_(arguments), tokenizer_(text::Tokenizer::load(arguments.tokenizer)) {}
+      : arguments_(arguments), tokenizer_(models::load_tokenizer(arguments.tokenizer)) {}
 
   void line(int64_t number, std::string_view line) const {
     try {

@@ -144,7 +144,7 @@ struct CachedAttention {
   const int64_t* weight_offsets = nullptr;
   float* weights = nullptr;
 
-  size_t entry_bytes() const { return static_cast<size_t>(key_heads * (d_k + d_v)) * size_of(dtype); }
+  size_t entry_bytes() const { return bytes_of(dtype, key_heads * (d_k + d_v)); }
 };
 
 struct AttentionGradients {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "qkv/base/parallel.h"
+#include "qkv/kernels/cpu/products/scratch.h"
+#include "qkv/tensor/block_dtypes.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/embedding.cc"
@@ -57,6 +59,21 @@ void embed_dropped(const EmbeddingForward& a, int64_t begin, int64_t end) {
                      : embed_rows<KeepAll, Weight>(a, begin, end);
 }
 
+// Rows in blocks are widened to f32, one at a time.
+void embed_blocks(const EmbeddingForward& a, int64_t begin, int64_t end) {
+  EmbeddingForward wide = a;
+  float* const row = scratch<float>(Scratch::widened, a.cols);
+  wide.table.data = row;
+  wide.table.stride = 0;
+  for (int64_t t = begin; t < end; ++t) {
+    widen_blocks(
+        a.table.dtype,
+        static_cast<const std::byte*>(a.table.data) + bytes_of(a.table.dtype, a.ids[t] * a.table.stride),
+        a.cols, row);
+    embed_dropped<float>(wide, t, t + 1);
+  }
+}
+
 void embed_range(const EmbeddingForward& a, int64_t begin, int64_t end) {
   switch (a.table.dtype) {
     case DType::bf16:
@@ -65,8 +82,10 @@ void embed_range(const EmbeddingForward& a, int64_t begin, int64_t end) {
       return embed_dropped<Float16>(a, begin, end);
     case DType::i8:
       return embed_dropped<int8_t>(a, begin, end);
-    default:
+    case DType::f32:
       return embed_dropped<float>(a, begin, end);
+    default:
+      return embed_blocks(a, begin, end);
   }
 }
 

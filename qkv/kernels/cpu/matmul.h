@@ -37,8 +37,8 @@ class PackedMatrix {
   std::shared_ptr<const Impl> impl_;
 };
 
-// The transpose of stacked weights [n_i, k] of one dtype: a [k, sum n_i] right-hand side, read in place. The
-// memory of the weights must outlive it.
+// The transpose of stacked weights [n_i, k]: a [k, sum n_i] right-hand side, read in place. Of several dtypes
+// none may be i8. The memory of the weights must outlive it.
 class WeightView {
  public:
   WeightView() = default;
@@ -47,7 +47,6 @@ class WeightView {
   bool empty() const { return impl_ == nullptr; }
   int64_t rows() const;  // the inner dimension of the product
   int64_t cols() const;
-  DType dtype() const;
 
   struct Impl;
   const Impl* impl() const { return impl_.get(); }

@@ -20,7 +20,7 @@ template <class Visit>
 void for_entries(std::span<const CacheRow> rows, int64_t width, DType dtype, const Visit& visit) {
   for (int64_t position = 0; const CacheRow& row : rows) {
     for (size_t i = 0; i < row.numbers.size(); ++i)
-      visit(position++, readable(cache_entry(row, i, static_cast<size_t>(width) * size_of(dtype))));
+      visit(position++, readable(cache_entry(row, i, bytes_of(dtype, width))));
   }
 }
 

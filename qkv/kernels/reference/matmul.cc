@@ -22,6 +22,43 @@ void multiply_int8(const QuantizedRow& q, const WeightRows& w, double* y) {
   }
 }
 
+// With weights in blocks: 8 bits for each of 32 numbers that share a scale.
+std::vector<float> rounded_by_groups(const Matrix& x) {
+  constexpr int64_t kGroup = 32;
+  constexpr float kSmallest = 1e-30f;  // smaller numbers become zeros, because 1 / scale would overflow
+  std::vector<float> rounded;
+  for (int64_t r = 0; r < x.rows; ++r) {
+    for (int64_t first = 0; first < x.cols; first += kGroup) {
+      const float* const group = x.data + r * x.stride + first;
+      float largest = 0;
+      bool finite = true;
+      for (int64_t i = 0; i < kGroup; ++i) {
+        finite = finite && std::isfinite(group[i]);
+        largest = std::max(largest, std::abs(group[i]));
+      }
+      // In float, as on the CPU, for exactly the same numbers.
+      const float inverse = largest > kSmallest ? 127 / largest : 0;
+      for (int64_t i = 0; i < kGroup; ++i)
+        rounded.push_back(finite ? std::nearbyint(group[i] * inverse) * (largest / 127)
+                                 : std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+  return rounded;
+}
+
+Doubles product_with_numbers(const Matrix& x, const WeightRows& w) {
+  Doubles y(static_cast<size_t>(x.rows * w.rows)), column(static_cast<size_t>(w.cols));
+  for (int64_t j = 0; j < w.rows; ++j) {
+    for (int64_t i = 0; i < w.cols; ++i) column[static_cast<size_t>(i)] = element(w, j, i);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t i = 0; i < w.cols; ++i) {
+        y[at(r, w.rows, j)] += double{x.data[r * x.stride + i]} * column[static_cast<size_t>(i)];
+      }
+    }
+  }
+  return y;
+}
+
 // A contiguous copy whose values are rounded to the dtype.
 struct Rounded {
   std::vector<float> values;
@@ -70,23 +107,18 @@ Doubles product_transposed_a(const Matrix& a, const Matrix& b) {
 }
 
 Doubles product_transposed_b(const Matrix& x, const WeightRows& w) {
-  Doubles y(static_cast<size_t>(x.rows * w.rows));
   if (w.dtype == DType::i8) {
+    Doubles y(static_cast<size_t>(x.rows * w.rows));
     for (int64_t r = 0; r < x.rows; ++r) {
       multiply_int8(quantize_row(x.data + r * x.stride, x.cols), w, y.data() + r * w.rows);
     }
     return y;
   }
-  Doubles column(static_cast<size_t>(w.cols));
-  for (int64_t j = 0; j < w.rows; ++j) {
-    for (int64_t i = 0; i < w.cols; ++i) column[static_cast<size_t>(i)] = element(w, j, i);
-    for (int64_t r = 0; r < x.rows; ++r) {
-      for (int64_t i = 0; i < w.cols; ++i) {
-        y[at(r, w.rows, j)] += double{x.data[r * x.stride + i]} * column[static_cast<size_t>(i)];
-      }
-    }
+  if (in_blocks(w.dtype)) {
+    const std::vector<float> rounded = rounded_by_groups(x);
+    return product_with_numbers({rounded.data(), x.rows, x.cols, x.cols}, w);
   }
-  return y;
+  return product_with_numbers(x, w);
 }
 
 QuantizedRow quantize_row(const float* x, int64_t count) {

@@ -1,8 +1,11 @@
 #include "qkv/kernels/reference/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+
+#include "qkv/tensor/block_dtypes.h"
 
 namespace qkv::kernels::reference {
 
@@ -46,6 +49,15 @@ double value_of(Float16 half) {
   return sign * std::ldexp(exponent == 0 ? fraction : fraction + 1024, std::max(exponent, 1) - 25);
 }
 
+// Number i of the blocks.
+float number_in_block(DType dtype, const std::byte* blocks, int64_t i) {
+  const DTypeLayout layout = layout_of(dtype);
+  std::array<float, 256> numbers;
+  widen_blocks(dtype, blocks + static_cast<size_t>(i / layout.block) * layout.bytes, layout.block,
+               numbers.data());
+  return numbers[static_cast<size_t>(i % layout.block)];
+}
+
 }  // namespace
 
 double element(const WeightRows& weights, int64_t row, int64_t col) {
@@ -57,8 +69,10 @@ double element(const WeightRows& weights, int64_t row, int64_t col) {
       return value_of(static_cast<const Float16*>(weights.data)[i]);
     case DType::i8:
       return double{weights.scales[row]} * static_cast<const int8_t*>(weights.data)[i];
-    default:
+    case DType::f32:
       return static_cast<const float*>(weights.data)[i];
+    default:
+      return number_in_block(weights.dtype, static_cast<const std::byte*>(weights.data), i);
   }
 }
 

@@ -216,8 +216,8 @@ void AdapterFiles::add_to(const std::function<void(const nn::ParameterVisitor&)>
 std::string base_checksum(const std::filesystem::path& folder) {
   const TensorFiles files(folder, MapFor::reading);
   std::string text;
-  for (const io::SafetensorsFile& file : files.files()) {
-    const MappedFile bytes(file.path(), MapFor::reading);
+  for (const auto& file : files.files()) {
+    const MappedFile bytes(file->path(), MapFor::reading);
     text += io::checksum_text(io::crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
   }
   return text;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kModules = "modules.json";  // of sentence-transformers
+constexpr const char* kPipeline = "modules.json";  // of sentence-transformers
 
 // Files to copy in any case: small text files, and SentencePiece models.
 bool goes_along(const fs::path& file) {
@@ -43,7 +43,7 @@ void copy_companions(const fs::path& from, const fs::path& to) {
 // missing.
 std::vector<fs::path> module_folders(const fs::path& from) {
   std::vector<fs::path> folders;
-  const fs::path modules = from / kModules;
+  const fs::path modules = from / kPipeline;
   if (!fs::exists(modules)) return folders;
   for (const ConfigReader& module : ConfigReader::list(read_file(modules), modules.string())) {
     const fs::path folder = module.string("path");
@@ -90,14 +90,14 @@ void take_reading(const fs::path& adapter, const fs::path& to) {
 
 // All files but config.json and the weights. An adapter of sentence embeddings has modules of its own.
 void copy_others(const fs::path& from, const fs::path& to, const LoadOptions& options) {
-  const bool of_adapter = !options.adapter.empty() && fs::exists(options.adapter / kModules);
+  const bool of_adapter = !options.adapter.empty() && fs::exists(options.adapter / kPipeline);
   const fs::path& described = of_adapter ? options.adapter : from;
   const std::vector<fs::path> modules = module_folders(described);
   make_writable_folder(to);
   copy_companions(from, to);
   if (!options.adapter.empty()) take_reading(options.adapter, to);
   if (of_adapter) {
-    for (const char* file : {kModules, "sentence_bert_config.json"})
+    for (const char* file : {kPipeline, "sentence_bert_config.json"})
       write_file_atomically(to / file, read_file(described / file));
     fs::remove(to / "config_sentence_transformers.json");
   }

@@ -15,12 +15,12 @@ constexpr std::array<float, 16> kElements{0,     0.5f,  1,  1.5f,  2,  3,  4,  6
 constexpr int kScaleBias = 127, kNoScale = 255;
 
 Tensor bytes_of(const TensorFiles& files, const std::string& name, const Shape& shape) {
-  const io::SafetensorsFile& file = files.file_of(name, shape);
+  const io::TensorFile& file = files.file_of(name, shape);
   if (file.dtype(name) != "U8") {
     throw DataError(concat(file.path().string(), ": ", name, ": expected U8, as MXFP4 is stored, found ",
                            file.dtype(name)));
   }
-  return file.tensor(name, shape);
+  return file.as_stored(name, shape);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/io/checksums.h"
+#include "qkv/models/gguf/gguf_model.h"
 #include "qkv/models/hub/adapter_files.h"
 #include "qkv/models/hub/family.h"
 #include "qkv/models/hub/read_config.h"
@@ -47,7 +48,17 @@ void refuse_without_config(const std::filesystem::path& folder) {
   if (const std::string found = unreadable_weights(folder); !found.empty()) refuse(found);
 }
 
+Opened open_gguf(const std::filesystem::path& path) {
+  const GgufModel model(path);
+  const ConfigReader reader(model.config_json(), path.string());
+  return {.reader = reader,
+          .weights = {path.string()},
+          .family = reader.string("model_type"),
+          .own_layout = false};
+}
+
 Opened open_checked_config(const std::filesystem::path& folder) {
+  if (is_gguf(folder)) return open_gguf(folder);
   if (!std::filesystem::is_directory(folder)) {
     throw IoError(concat("model folder ", folder.string(), ": ",
                          std::filesystem::exists(folder) ? "it is not a folder" : "there is no such folder"));
@@ -310,6 +321,12 @@ DType weight_dtype(const LanguageModel& model) { return weight_dtype(parameters_
 DType weight_dtype(const TextEncoder& model) { return weight_dtype(parameters_of(model)); }
 DType weight_dtype(const ImageEncoder& model) { return weight_dtype(parameters_of(model)); }
 DType weight_dtype(const Transformer& model) { return weight_dtype(parameters_of(model)); }
+
+text::Tokenizer load_tokenizer(const std::filesystem::path& path) {
+  if (!is_gguf(path)) return text::Tokenizer::load(path);
+  return text::Tokenizer::from_json(with_io_errors([&] { return GgufModel(path).tokenizer_json(); }),
+                                    path.string());
+}
 
 std::string family_of(const std::filesystem::path& folder) { return open_config(folder).family; }
 

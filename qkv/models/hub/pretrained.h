@@ -1,6 +1,6 @@
 #pragma once
 // Model folders in Hugging Face's layout: config.json, model.safetensors (or shards), generation_config.json.
-// Tokenizers are opened by qkv/text.
+// A language model may also be a GGUF file (qkv/models/gguf).
 //
 // A folder with int8 weights is in a format of qkv's own, which other programs would misread: its model_type
 // is the family's with the prefix "qkv-", and its tensors have the names and layouts of qkv's parameters.
@@ -15,6 +15,7 @@
 #include "qkv/models/language_model.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/models/transformer.h"
+#include "qkv/text/tokenizer.h"
 
 namespace qkv::models {
 
@@ -35,6 +36,9 @@ FolderKind folder_kind(const std::filesystem::path& folder);
 // functions below behave likewise.
 std::unique_ptr<LanguageModel> load_language_model(const std::filesystem::path& folder,
                                                    const LoadOptions& options = {});
+
+// The tokenizer of a model folder (text::Tokenizer::load) or of a GGUF file.
+text::Tokenizer load_tokenizer(const std::filesystem::path& path);
 
 // Encoders, with the heads of the class named in config.json: "bert", "roberta", "distilbert"; the encoder of
 // "t5", also from an encoder-decoder's folder; and the stack of any decoder.

@@ -4,6 +4,8 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/io/safetensors.h"
+#include "qkv/models/gguf/gguf_model.h"
 #include "qkv/models/hub/adapter.h"
 #include "qkv/models/hub/config_reader.h"
 
@@ -62,6 +64,11 @@ std::string instead_of_adapter(const std::filesystem::path& folder) {
 }
 
 TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_(use) {
+  if (is_gguf(folder)) {
+    where_ = folder.string();
+    add(std::make_unique<const GgufModel>(folder));
+    return;
+  }
   if (!std::filesystem::exists(folder / kOneFile) && std::filesystem::exists(folder / kIndex)) {
     open_index(folder / kIndex);
     return;
@@ -71,8 +78,12 @@ TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_
       throw IoError(concat((folder / kOneFile).string(), ": expected this file, found ", found));
   }
   where_ = (folder / kOneFile).string();
-  files_.emplace_back(folder / kOneFile, use_);
-  for (const std::string& name : files_.front().names()) numbers_[name] = 0;
+  add(std::make_unique<const io::SafetensorsFile>(folder / kOneFile, use_));
+}
+
+void TensorFiles::add(std::unique_ptr<const io::TensorFile> file) {
+  for (const std::string& name : file->names()) numbers_[name] = files_.size();
+  files_.push_back(std::move(file));
 }
 
 void TensorFiles::open_index(const std::filesystem::path& path) {
@@ -92,10 +103,10 @@ void TensorFiles::open_index(const std::filesystem::path& path) {
         throw DataError(concat(where_, ": expected the shard ", file, " beside it, which holds ", tensor,
                                ", found no such file"));
       }
-      files_.emplace_back(shard, use_);
+      files_.push_back(std::make_unique<const io::SafetensorsFile>(shard, use_));
     }
     // An index may name buffers that were not saved.
-    if (files_[found->second].contains(tensor)) {
+    if (files_[found->second]->contains(tensor)) {
       numbers_[tensor] = found->second;
     } else {
       missing_[tensor] = file;
@@ -111,12 +122,12 @@ std::vector<std::string> TensorFiles::names() const {
 
 bool TensorFiles::differ(const std::string& a, const std::string& b) const {
   if (!contains(a) || !contains(b)) return false;
-  const io::SafetensorsFile &first = files_[numbers_.at(a)], &second = files_[numbers_.at(b)];
+  const io::TensorFile &first = *files_[numbers_.at(a)], &second = *files_[numbers_.at(b)];
   if (first.shape(a) != second.shape(b) || first.dtype(a) != second.dtype(b)) return true;
   return !std::ranges::equal(first.bytes(a), second.bytes(b));
 }
 
-const io::SafetensorsFile& TensorFiles::file_of(const std::string& name, const Shape& expected) const {
+const io::TensorFile& TensorFiles::file_of(const std::string& name, const Shape& expected) const {
   const auto found = numbers_.find(name);
   if (const auto shard = missing_.find(name); shard != missing_.end()) {
     throw DataError(concat(where_, ": expected ", name, " in the shard ", shard->second,
@@ -125,7 +136,7 @@ const io::SafetensorsFile& TensorFiles::file_of(const std::string& name, const S
   if (found == numbers_.end()) {
     throw DataError(concat(where_, ": expected a tensor ", name, " of shape ", expected, ", found none"));
   }
-  return files_[found->second];
+  return *files_[found->second];
 }
 
 }  // namespace qkv::models

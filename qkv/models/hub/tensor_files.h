@@ -1,37 +1,40 @@
 #pragma once
-// The weights of a Hugging Face folder: one file, or shards with an index.
+// The weights of a Hugging Face folder: one file, or shards with an index; or of a GGUF file.
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "qkv/io/safetensors.h"
+#include "qkv/base/files.h"
+#include "qkv/io/tensor_file.h"
 
 namespace qkv::models {
 
 class TensorFiles {
  public:
-  // Opens model.safetensors, or the shards listed in model.safetensors.index.json. Throws IoError if neither
-  // exists (with advice if there is a pytorch_model.bin), DataError for an invalid index or one that names a
-  // missing file, naming both.
+  // Opens a GGUF file; or a folder's model.safetensors, or the shards listed in model.safetensors.index.json.
+  // Throws IoError if neither exists (with advice if there is a pytorch_model.bin), DataError for an invalid
+  // index or one that names a missing file, naming both.
   explicit TensorFiles(const std::filesystem::path& folder, MapFor use);
 
   bool contains(const std::string& name) const { return numbers_.contains(name); }
   // Whether both tensors exist and have different shapes, dtypes or bytes.
   bool differ(const std::string& a, const std::string& b) const;
   std::vector<std::string> names() const;  // in alphabetical order
-  const std::vector<io::SafetensorsFile>& files() const { return files_; }
+  const std::vector<std::unique_ptr<const io::TensorFile>>& files() const { return files_; }
 
   // The file that contains a tensor. Throws DataError naming the tensor and its expected shape if none does.
-  const io::SafetensorsFile& file_of(const std::string& name, const Shape& expected) const;
+  const io::TensorFile& file_of(const std::string& name, const Shape& expected) const;
 
  private:
+  void add(std::unique_ptr<const io::TensorFile> file);
   void open_index(const std::filesystem::path& path);
 
   MapFor use_;
   std::string where_;  // for messages: the single file, or the index
-  std::vector<io::SafetensorsFile> files_;
+  std::vector<std::unique_ptr<const io::TensorFile>> files_;
   std::map<std::string, size_t> numbers_;       // index into the files, by tensor
   std::map<std::string, std::string> missing_;  // shards without a tensor that the index promises, by tensor
 };

@@ -1,6 +1,9 @@
 #include "qkv/models/hub/verify.h"
 
+#include <utility>
+
 #include "qkv/base/files.h"
+#include "qkv/io/safetensors.h"
 #include "qkv/models/hub/tensor_files.h"
 
 namespace qkv::models {
@@ -8,8 +11,13 @@ namespace qkv::models {
 std::vector<VerifiedFile> verify_weights(const std::filesystem::path& folder) {
   const TensorFiles files = with_io_errors([&] { return TensorFiles(folder, MapFor::reading); });
   std::vector<VerifiedFile> verified;
-  for (const io::SafetensorsFile& file : files.files())
-    verified.push_back({file.path(), io::verify_checksums(file)});
+  for (const auto& file : files.files()) {
+    const auto* const safetensors = dynamic_cast<const io::SafetensorsFile*>(file.get());
+    io::ChecksumReport report;
+    if (safetensors != nullptr) report = io::verify_checksums(*safetensors);
+    if (safetensors == nullptr) report.unchecked = file->names();  // GGUF has no checksums
+    verified.push_back({file->path(), std::move(report)});
+  }
   return verified;
 }
 

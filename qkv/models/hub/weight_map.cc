@@ -247,7 +247,7 @@ void load_parameters(const TensorFiles& files, const WeightMap& map, const Store
                              ", to which config.json ties it, or none, found another tensor"));
     }
     const Shape shape = stored_shape(parameter.shape, from.rule);
-    const io::SafetensorsFile& file = files.file_of(*spelling, shape);
+    const io::TensorFile& file = files.file_of(*spelling, shape);
     if (rearranges(from.rule) && file.dtype(*spelling) == "I8") {
       throw DataError(concat(file.path().string(), ": ", *spelling,
                              ": expected F32, F16 or BF16, as the tensor is rearranged, found I8"));

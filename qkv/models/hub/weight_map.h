@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "qkv/io/safetensors.h"
 #include "qkv/models/hub/tensor_files.h"
 #include "qkv/models/hub/weights.h"
 

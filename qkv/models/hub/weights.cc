@@ -9,14 +9,14 @@
 namespace qkv::models {
 namespace {
 
-Tensor load_scales(const io::SafetensorsFile& file, const std::string& stored, int64_t rows) {
+Tensor load_scales(const io::TensorFile& file, const std::string& stored, int64_t rows) {
   const std::string name = scales_name(stored);
   const std::string where = concat(file.path().string(), ": ", stored);
   if (!file.contains(name)) {
     throw DataError(
         concat(where, ": it is I8: expected its scales as ", name, ", F32 [", rows, "], found none"));
   }
-  Tensor scales = file.tensor(name, Shape{rows});
+  const Tensor scales = file.as_stored(name, Shape{rows});
   if (scales.dtype() != DType::f32)
     throw DataError(concat(where, ": expected scales of F32, found ", file.dtype(name)));
   if (!kernels::all_finite(scales))
@@ -28,7 +28,7 @@ Tensor load_scales(const io::SafetensorsFile& file, const std::string& stored, i
 
 std::string scales_name(const std::string& weight) { return weight + "_scale"; }
 
-void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, const StoredDType& says,
+void load_parameter(const io::TensorFile& file, const StoredTensor& from, const StoredDType& says,
                     const nn::Parameter& parameter, const LoadOptions& options) {
   const MemoryScope memory(MemoryUse::weights);
   const bool quantized = parameter.allows_quantized();
@@ -39,7 +39,7 @@ void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, c
                            file.dtype(from.name)));
   };
   if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16 &&
-      !(dtype == DType::i8 && quantized)) {
+      !((dtype == DType::i8 || in_blocks(dtype)) && quantized)) {
     refuse(quantized ? "F32, F16, BF16 or I8" : "F32, F16 or BF16");
   }
   const bool int8 = says.dtype == DType::i8;

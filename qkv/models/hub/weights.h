@@ -1,5 +1,5 @@
 #pragma once
-// Converts between a model's parameters and the tensors of a safetensors file.
+// Converts between a model's parameters and the tensors of a file.
 //
 // Weight matrices and tables are stored as F32, BF16, or I8 [rows, cols] with F32 scales [rows] under the
 // weight's name and "_scale"; all other parameters as F32. F16 is read as f32.
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "qkv/io/safetensors.h"
+#include "qkv/io/tensor_file.h"
 #include "qkv/models/hub/load_options.h"
 #include "qkv/nn/parameter.h"
 
@@ -37,7 +37,7 @@ StoredDType stored_dtype(const std::string& text, const std::string& path);
 // Loads a parameter, weights in the dtype of the options or as stored. Values that need no conversion stay in
 // the mapped file. Throws DataError naming file, tensor, what was expected and what was found, also if the
 // weights are I8 but config.json does not say so, or vice versa.
-void load_parameter(const io::SafetensorsFile& file, const StoredTensor& from, const StoredDType& says,
+void load_parameter(const io::TensorFile& file, const StoredTensor& from, const StoredDType& says,
                     const nn::Parameter& parameter, const LoadOptions& options);
 
 // The name of the tensor with the scales of an int8 weight.

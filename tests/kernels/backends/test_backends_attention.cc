@@ -135,8 +135,7 @@ TEST(Backends, CachedAttention) {
                   cache = rounded;
                 }
                 for (int64_t j = 0; j < longest; j += kBlock) {
-                  blocks[row].emplace_back(reinterpret_cast<std::byte*>(cache) +
-                                           static_cast<size_t>(j * width) * size_of(dtype));
+                  blocks[row].emplace_back(reinterpret_cast<std::byte*>(cache) + bytes_of(dtype, j * width));
                 }
                 rows.push_back({blocks[row], std::span(numbers).first(static_cast<size_t>(lengths[row]))});
               }

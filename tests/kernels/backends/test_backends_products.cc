@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tests/kernels/backends.h"
+#include "tests/support/random_blocks.h"
 
 namespace qkv::kernels {
 namespace {
@@ -83,6 +84,34 @@ TEST(Backends, RoundedWeights) {
       });
     }
   });
+}
+
+TEST(Backends, WeightsInBlocks) {
+  constexpr int64_t kRows = 9, kOutputs = 5, kInner = 512;
+  for (const DType dtype : testing::kBlockDTypes) {
+    const std::vector<uint8_t> blocks = testing::random_blocks(dtype, kOutputs * kInner, 2);
+    const auto weights = [&](Call& call) {
+      return WeightRows{call.input(blocks), dtype, nullptr, kOutputs, kInner};
+    };
+    expect_agreement(name_of(dtype), 0, [&](Call& call) {
+      call.kernels.widen_rows(weights(call), call.output(kOutputs * kInner));
+    });
+    // Sums of 512 numbers of up to 8.
+    expect_agreement(concat("product with ", name_of(dtype)), 1e-4, [&](Call& call) {
+      const WeightRows block = weights(call);
+      call.kernels.matmul({call.input(kRows * kInner, 1), kRows, kInner, kInner},
+                          *call.kernels.view({&block, 1}), nullptr,
+                          {call.output(kRows * kOutputs), kRows, kOutputs, kOutputs}, Accumulate::no);
+    });
+    expect_agreement(concat("embedding of ", name_of(dtype)), 1e-6, [&](Call& call) {
+      call.kernels.embedding_forward({.table = weights(call),
+                                      .ids = call.input(std::vector<int32_t>{4, 0, 4}),
+                                      .factor = 1.5f,
+                                      .tokens = 3,
+                                      .cols = kInner,
+                                      .y = call.output(3 * kInner)});
+    });
+  }
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace qkv::kernels::cpu {
 
 void store_cached(const CacheStore& a) {
-  const size_t bytes = static_cast<size_t>(a.key_width + a.value_width) * size_of(a.dtype);
+  const size_t bytes = bytes_of(a.dtype, a.key_width + a.value_width);
   const float *keys = a.keys, *values = a.values;
   for (const CacheRow& row : a.to) {
     for (size_t i = 0; i < row.numbers.size(); ++i, keys += a.key_stride, values += a.value_stride) {
@@ -24,7 +24,7 @@ void store_cached(const CacheStore& a) {
 }
 
 void load_cached(const CacheLoad& a) {
-  const size_t bytes = static_cast<size_t>(a.width) * size_of(a.dtype);
+  const size_t bytes = bytes_of(a.dtype, a.width);
   float* to = a.to;
   for (const CacheRow& row : a.from) {
     const auto positions = static_cast<int64_t>(row.numbers.size());

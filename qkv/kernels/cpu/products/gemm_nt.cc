@@ -10,12 +10,14 @@
 #include "qkv/kernels/cpu/products/int8_sums.h"
 #include "qkv/kernels/cpu/products/quantized_rows.h"
 #include "qkv/kernels/cpu/products/scratch.h"
+#include "qkv/tensor/block_dtypes.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "qkv/kernels/cpu/products/gemm_nt.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "qkv/kernels/cpu/products/block_panel-inl.h"
 #include "qkv/kernels/cpu/products/float_rows-inl.h"
 #include "qkv/kernels/cpu/products/int8_rows-inl.h"
 
@@ -79,6 +81,15 @@ RowLayout layout_of(int64_t rows) {
   return kHasPanels && rows >= kFewestInPanels ? RowLayout::words : RowLayout::bytes;
 }
 
+// Whether weights in blocks are multiplied as bytes (block_panel.h).
+bool takes_bytes() {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  return use_vnni();
+#else
+  return false;
+#endif
+}
+
 void int8_sums(const GemmTile& p, int32_t* sums) {
   if (p.q_layout == RowLayout::words) return sums_in_panels(p, sums);
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
@@ -110,8 +121,10 @@ void run_part(const GemmTile& p) {
       return float_part<BFloat16>(p);
     case DType::f16:
       return float_part<Float16>(p);
-    default:
+    case DType::i8:
       return int8_part(p);
+    default:
+      return block_part(p, !p.grouped->words);
   }
 }
 
@@ -126,7 +139,11 @@ namespace {
 HWY_EXPORT(run_part);
 HWY_EXPORT(sum_of);
 HWY_EXPORT(layout_of);
+HWY_EXPORT(takes_bytes);
 HWY_EXPORT(rows_of_float_part);
+
+// At most as many rows of inputs stay in the L2 cache, whatever the inner dimension.
+constexpr int64_t kFewRows = 16;
 
 // The minimum work per thread: bytes of weights, or an equal amount of arithmetic.
 constexpr int64_t kPieceBytes = 65536;
@@ -136,8 +153,8 @@ constexpr int64_t kPieceBytes = 65536;
 int64_t parts_at_a_time(const cpu::WeightView::Impl& b, int64_t panels, int64_t rows) {
   constexpr int64_t kMaxParts = 4, kPiecesOfAThread = 8;
   // A part's cost: its weights, and as much again for every four rows.
-  const int64_t part_bytes =
-      kPartCols * std::max<int64_t>(b.rows, 1) * static_cast<int64_t>(size_of(b.dtype));
+  const int64_t part_bytes = kPartCols * std::max<int64_t>(b.rows, 1) *
+                             static_cast<int64_t>(b.integers ? sizeof(int8_t) : sizeof(float));
   const int64_t least = kPieceBytes / (part_bytes * std::max<int64_t>(1, rows / 4));
   const int64_t parts = panels * static_cast<int64_t>(b.parts.size());
   return std::max<int64_t>({1, least, std::min(kMaxParts, parts / (kPiecesOfAThread * threads()))});
@@ -159,14 +176,16 @@ std::vector<int32_t> row_sums(const WeightRows& weights) {
 
 int64_t cpu::WeightView::rows() const { return impl_ ? impl_->rows : 0; }
 int64_t cpu::WeightView::cols() const { return impl_ ? impl_->cols : 0; }
-DType cpu::WeightView::dtype() const { return impl_ ? impl_->dtype : DType::f32; }
 
 cpu::WeightView::WeightView(std::span<const WeightRows> blocks) {
   Impl whole;
   whole.rows = blocks[0].cols;
-  whole.dtype = blocks[0].dtype;
+  whole.integers = blocks[0].dtype == DType::i8;
+  const auto in_block = [](const WeightRows& block) { return in_blocks(block.dtype); };
+  whole.some_blocks = std::ranges::any_of(blocks, in_block);
+  whole.all_blocks = std::ranges::all_of(blocks, in_block);
   for (const WeightRows& block : blocks) {
-    const int64_t row_bytes = block.stride * static_cast<int64_t>(size_of(block.dtype));
+    const auto row_bytes = static_cast<int64_t>(bytes_of(block.dtype, block.stride));
     for (int64_t first = 0; first < block.rows; first += kPartCols) {
       WeightRows part = block;
       part.data = static_cast<const std::byte*>(block.data) + first * row_bytes;
@@ -183,13 +202,19 @@ cpu::WeightView::WeightView(std::span<const WeightRows> blocks) {
 void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* bias, const MutableMatrix& c,
                  Accumulate accumulate) {
   const cpu::WeightView::Impl& b = *weights.impl();
-  const bool integers = b.dtype == DType::i8;
+  const bool integers = b.integers;
   const QuantizedRows q =
       integers ? quantize_inputs(a, HWY_DYNAMIC_DISPATCH(layout_of)(a.rows)) : QuantizedRows();
+  const GroupedRows grouped =
+      b.some_blocks ? quantize_by_groups(a, !HWY_DYNAMIC_DISPATCH(takes_bytes)()) : GroupedRows();
   const int64_t max_rows = integers ? kPartRows : HWY_DYNAMIC_DISPATCH(rows_of_float_part)();
   const int64_t panels = (a.rows + max_rows - 1) / max_rows, parts = static_cast<int64_t>(b.parts.size());
   // Floats in nearly equal panels; quantized rows may lie in tiles, which panels must not divide.
   const int64_t part_rows = integers ? kPartRows : (a.rows + panels - 1) / std::max<int64_t>(1, panels);
+  // Several parts of the same rows share these in a cache. Few rows stay there whole, and weights in blocks
+  // are read in longer runs.
+  const bool whole = integers || (b.all_blocks && part_rows <= kFewRows);
+  const int64_t depth = whole ? std::max<int64_t>(b.rows, 1) : kDepth;
   const auto run = [&](int64_t index, int64_t first) {
     const cpu::WeightView::Impl::Part& columns = b.parts[static_cast<size_t>(index % parts)];
     const WeightRows& w = columns.weights;
@@ -209,6 +234,9 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .x_stride = a.stride,
       .first = first,
       .scratch = integers ? nullptr : scratch<float>(Scratch::tile, kDepth * kTileCols),
+      .grouped = &grouped,
+      .first_row = row,
+      .depth = std::min(depth, b.rows - first),
       .q = integers ? q.numbers + row * q.stride : nullptr,
       .q_layout = q.layout,
       .q_stride = q.stride,
@@ -217,8 +245,6 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .w_scales = w.scales,
       .w_sums = integers ? b.sums.data() + columns.first_col : nullptr});
   };
-  // Several parts of the same rows share these in a cache.
-  const int64_t depth = integers ? std::max<int64_t>(b.rows, 1) : kDepth;
   parallel_for(panels * parts, parts_at_a_time(b, panels, std::min(part_rows, a.rows)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t first = 0; first == 0 || first < b.rows; first += depth) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "qkv/kernels/cpu/matmul.h"
+#include "qkv/kernels/cpu/products/grouped_rows.h"
 #include "qkv/kernels/cpu/products/quantized_rows.h"
 #include "qkv/kernels/weight_rows.h"
 
@@ -28,18 +29,23 @@ struct GemmTile {
   int64_t rows = 0, cols = 0, inner = 0;
   DType dtype = DType::f32;  // of w
   const void* w = nullptr;
-  int64_t w_stride = 0;         // elements between columns
+  int64_t w_stride = 0;         // numbers between columns
   const float* bias = nullptr;  // [cols], or null
   bool accumulate = false;
   float* y = nullptr;
   int64_t y_stride = 0;
 
-  // f32 and bf16: only the block [first, first + kDepth) of the inner dimension. The first block adds the
+  // Floats: only the block [first, first + kDepth) of the inner dimension. The first block adds the
   // bias, the others accumulate.
   const float* x = nullptr;
   int64_t x_stride = 0;
   int64_t first = 0;
-  float* scratch = nullptr;  // [kDepth, kTileCols]
+  float* scratch = nullptr;  // [kDepth, kTileCols]; weights in blocks: also for the columns of a panel
+
+  // Weights in blocks: the rows from first_row on, and `depth` numbers of the inner dimension from `first`
+  // on.
+  const GroupedRows* grouped = nullptr;
+  int64_t first_row = 0, depth = 0;
 
   // int8: x is (q - zero) * scale, for each row.
   const uint8_t* q = nullptr;
@@ -58,7 +64,9 @@ struct cpu::WeightView::Impl {
     int64_t first_col = 0;
   };
   int64_t rows = 0, cols = 0;
-  DType dtype = DType::f32;
+  bool integers = false;  // all weights are i8
+  // Whether some, and whether all weights are in blocks.
+  bool some_blocks = false, all_blocks = false;
   std::vector<Part> parts;
   std::vector<int32_t> sums;  // i8: sum of each column, to subtract the inputs' zero points from a product
 };

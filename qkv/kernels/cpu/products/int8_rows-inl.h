@@ -150,13 +150,13 @@ inline constexpr int64_t kPanelCols = kWordVectors * kSumLanes, kPanelPairs = 25
 inline constexpr int64_t kPackedCols = 8, kPackedNumbers = 16;
 static_assert(kPanelCols % kPackedCols == 0 && kPartCols % kPanelCols == 0);
 
-template <class D>
-HWY_INLINE void store_widened(D words, hn::Vec<hn::Full128<int8_t> > bytes, int32_t* to) {
+template <class Byte, class D>
+HWY_INLINE void store_widened(D words, hn::Vec<hn::Full128<Byte> > bytes, int32_t* to) {
   auto* const at = reinterpret_cast<int16_t*>(to);
   if constexpr (hn::MaxLanes(D()) == kPackedNumbers) {
     hn::StoreU(hn::PromoteTo(words, bytes), words, at);
   } else {
-    const hn::Rebind<int8_t, D> half;
+    const hn::Rebind<Byte, D> half;
     hn::StoreU(hn::PromoteTo(words, hn::LowerHalf(half, bytes)), words, at);
     hn::StoreU(hn::PromoteTo(words, hn::UpperHalf(half, bytes)), words, at + kPackedNumbers / 2);
   }
@@ -164,10 +164,10 @@ HWY_INLINE void store_widened(D words, hn::Vec<hn::Full128<int8_t> > bytes, int3
 
 // Eight numbers of pairs of eight columns, transposed and widened: to[j * kPanelCols + c] is pair j of column
 // c. The columns from `count` on are the last one again.
-template <class P>
-HWY_INLINE void pack_pairs(const int8_t* w, int64_t w_stride, int64_t count, P part, int32_t* to) {
+template <class Byte, class P>
+HWY_INLINE void pack_pairs(const Byte* w, int64_t w_stride, int64_t count, P part, int32_t* to) {
   const hn::CappedTag<int16_t, kPackedNumbers> words;
-  const hn::Full128<int8_t> bytes;
+  const hn::Full128<Byte> bytes;
   const hn::Full128<uint16_t> pairs;
   const hn::Full128<uint32_t> twos;
   const hn::Full128<uint64_t> fours;
@@ -191,10 +191,10 @@ HWY_INLINE void pack_pairs(const int8_t* w, int64_t w_stride, int64_t count, P p
   }
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) {
-    store_widened(words, hn::BitCast(bytes, hn::InterleaveLower(fours, group[0][j], group[1][j])),
-                  to + 2 * j * kPanelCols);
-    store_widened(words, hn::BitCast(bytes, hn::InterleaveUpper(fours, group[0][j], group[1][j])),
-                  to + (2 * j + 1) * kPanelCols);
+    store_widened<Byte>(words, hn::BitCast(bytes, hn::InterleaveLower(fours, group[0][j], group[1][j])),
+                        to + 2 * j * kPanelCols);
+    store_widened<Byte>(words, hn::BitCast(bytes, hn::InterleaveUpper(fours, group[0][j], group[1][j])),
+                        to + (2 * j + 1) * kPanelCols);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/cpu/products/operands.h"
+#include "qkv/tensor/block_dtypes.h"
 #include "qkv/tensor/half.h"
 
 namespace qkv::kernels::cpu {
@@ -50,9 +51,13 @@ void widen_row(const WeightRows& from, int64_t row, float* to) {
       for (int64_t i = 0; i < from.cols; ++i) to[i] = static_cast<float>(numbers[i]) * scale;
       break;
     }
-    default:
+    case DType::f32:
       std::memcpy(to, static_cast<const float*>(from.data) + first,
                   static_cast<size_t>(from.cols) * sizeof(float));
+      break;
+    default:
+      widen_blocks(from.dtype, static_cast<const std::byte*>(from.data) + bytes_of(from.dtype, first),
+                   from.cols, to);
   }
 }
 

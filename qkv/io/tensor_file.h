@@ -1,0 +1,32 @@
+#pragma once
+// A file of named tensors.
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qkv/tensor/tensor.h"
+
+namespace qkv::io {
+
+class TensorFile {
+ public:
+  virtual ~TensorFile() = default;
+
+  virtual const std::filesystem::path& path() const = 0;
+  virtual std::vector<std::string> names() const = 0;  // in alphabetical order
+  virtual bool contains(const std::string& name) const = 0;
+  // The following throw DataError for an unknown name.
+  virtual const Shape& shape(const std::string& name) const = 0;
+  // The dtype as spelled in the file: "F32", "BF16", "Q4_K".
+  virtual const std::string& dtype(const std::string& name) const = 0;
+  // The tensor in the dtype of the file, where possible a view of the mapped file that outlives this object.
+  // Throws DataError for a dtype that is not supported, and unless the file's shape is `expected`.
+  virtual Tensor as_stored(const std::string& name, const Shape& expected) const = 0;
+  // The tensor's bytes in the mapping, which live as long as this object.
+  virtual std::span<const std::byte> bytes(const std::string& name) const = 0;
+};
+
+}  // namespace qkv::io
