@@ -63,6 +63,7 @@ struct LineEditor::Terminal {
       if (ready < 0 && errno != EINTR) return -1;
       if (ready < 1) continue;
       const ssize_t count = ::read(STDIN_FILENO, &byte, 1);
+      if (byte == 0) byte = 4;  // a Ctrl-D that was typed before the terminal was in the editor's mode
       if (count >= 0) return static_cast<int>(count);
       if (errno != EINTR) return -1;
     }

@@ -209,6 +209,18 @@ TEST_F(ChatCommand, CtrlCEndsAnAnswerAndNotTheProgram) {
   EXPECT_NE(messages[1]["content"], "") << "what was shown is the answer";
 }
 
+// The terminal is in line mode then, and holds a zero in the place of Ctrl-D.
+TEST_F(ChatCommand, CtrlDWhileAnAnswerIsWrittenEndsTheProgramAfterIt) {
+  AtTerminal terminal(words("chat @/model --max-new-tokens 40 --min-new-tokens 40"));
+  terminal.until("> ");
+  terminal.type("Who?\n");
+  terminal.until("Who?");
+  terminal.until("\n");
+  terminal.type("\x04");
+  terminal.until("--max-new-tokens allows");
+  EXPECT_EQ(terminal.finish(), 0);
+}
+
 TEST_F(ChatCommand, ATerminalAnswersAsAPipeDoes) {
   AtTerminal terminal(words("chat @/model --max-new-tokens 6"));
   terminal.until("> ");

@@ -1,15 +1,18 @@
 """Writes tests/io/golden/types.gguf, with metadata of each kind and a tensor of each type that is read, and types.safetensors, the
-numbers of these tensors as PyPI's gguf dequantises them.
+numbers of these tensors as PyPI's gguf dequantises them. Also tests/io/golden/quantized.safetensors: weights of several
+distributions, and the blocks that gguf and, for the types that it does not write, ggml (ggml_quantize_chunk) make of them.
 
-Run from the repository root, with gguf, numpy and safetensors installed:
+Run from the repository root, with gguf, numpy, safetensors and xllamacpp installed:
 
     python tests/golden/gguf_types.py
 """
 
+import ctypes
 from pathlib import Path
 
 import gguf
 import numpy as np
+import xllamacpp
 from safetensors.numpy import save_file
 
 FOLDER = Path("tests/io/golden")
@@ -28,7 +31,34 @@ def random_blocks(name, random):
     return kind, raw.reshape(ROWS, -1)
 
 
+def ggml_blocks(numbers, kind):
+    library = ctypes.CDLL(str(next(Path(xllamacpp.__file__).parent.glob("*.so"))))
+    library.ggml_quantize_chunk.restype = ctypes.c_size_t
+    library.ggml_quantize_chunk.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
+                                            ctypes.c_int64, ctypes.c_void_p]
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    raw = np.zeros((len(numbers), numbers.shape[1] // block * size), dtype=np.uint8)
+    library.ggml_quantize_chunk(kind.value, numbers.ctypes.data, raw.ctypes.data, 0, *numbers.shape, None)
+    return raw
+
+
+def write_quantized():
+    random = np.random.default_rng(2)
+    rows = [random.normal(0, 0.02, (4, 256)), random.laplace(0, 0.02, (3, 256)), np.abs(random.normal(0, 1, (1, 256))),
+            random.normal(3, 0.1, (1, 256)), random.normal(-3, 0.1, (1, 256)), np.repeat([[0, 0.7]], 128, axis=1),
+            random.normal(0, 1e-6, (1, 256)), random.normal(0, 3000, (1, 256))]
+    rows.append(random.normal(0, 0.02, (1, 256)) * np.where(np.arange(256) % 50 == 7, 20, 1))
+    numbers = np.concatenate(rows).astype(np.float32)
+    blocks = {"numbers": numbers}
+    for name in HALVES:
+        kind = getattr(gguf.GGMLQuantizationType, name)
+        known = name in ("Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")
+        blocks[name.lower()] = gguf.quants.quantize(numbers, kind) if known else ggml_blocks(numbers, kind)
+    save_file(blocks, FOLDER / "quantized.safetensors")
+
+
 def main():
+    write_quantized()
     random = np.random.default_rng(1)
     writer = gguf.GGUFWriter(FOLDER / "types.gguf", "llama")
     writer.add_uint8("kind.u8", 200)

@@ -161,7 +161,6 @@ class Terminal {
 
   template <class Run>
   void show(const Run& run) {
-    Interrupt::clear();
     bool shown = false;
     Answer answer;
     try {
