@@ -28,7 +28,8 @@ TEST_F(QuantizeCommand, WritesTheWeightsThatDtypeRoundsTo) {
     const io::SafetensorsFile file(scratch_ / name / "model.safetensors");
     return static_cast<double>(fs::file_size(file.path()) - file.header().size());
   };
-  for (const auto& [dtype, share] : {std::pair{"bf16", 0.6}, std::pair{"int8", 0.4}}) {
+  for (const auto& [dtype, share] : {std::pair{"bf16", 0.6}, std::pair{"int8", 0.4}, std::pair{"q8_0", 0.45},
+                                     std::pair{"q4_0", 0.35}, std::pair{"q5_k", 0.6}}) {
     expect_parts(quantize(dtype), {dtype});
     EXPECT_LT(size(dtype), share * size("model"));
     const std::string stored = translate(concat("@/", dtype));
@@ -69,9 +70,17 @@ TEST_F(QuantizeCommand, OtherCommandsTakeTheDType) {
   EXPECT_EQ(result("inspect @/model --dtype int8")["weight_bytes"], int8["weight_bytes"]);
 }
 
+TEST_F(QuantizeCommand, Int4IsQ4_0) {
+  quantize("q4_0");
+  quantize("int4");
+  EXPECT_EQ(content("int4/model.safetensors"), content("q4_0/model.safetensors"));
+  EXPECT_EQ(result("inspect @/int4")["dtype"], "q4_0");
+  output("self-test @/int4");
+}
+
 TEST_F(QuantizeCommand, RefusesBadArguments) {
   scratch_.write("file", "x");
-  expect_refused("quantize @/model --dtype int4 --out @/out", 2, {"--dtype", "int4"});
+  expect_refused("quantize @/model --dtype int3 --out @/out", 2, {"--dtype", "int3"});
   expect_refused("quantize @/model --dtype int8 --out @/model", 2,
                  {path("model"), "expected an empty folder"});
   translate("@/model");  // still there

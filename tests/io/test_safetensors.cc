@@ -13,6 +13,7 @@
 #include "qkv/base/mapped_files.h"
 #include "qkv/base/philox.h"
 #include "qkv/io/safetensors.h"
+#include "tests/support/random_blocks.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::io {
@@ -86,6 +87,41 @@ TEST(Safetensors, RoundTrips) {
   EXPECT_EQ(file.tensor("none").numel(), 0);
   EXPECT_TRUE(std::ranges::equal(file.tensor("numbers").values<int32_t>(), numbers));
   EXPECT_TRUE(std::ranges::equal(file.tensor("z.bytes").values<uint8_t>(), bytes));
+}
+
+TEST(Safetensors, BlocksAreBytesWithTheirDTypeInTheMetadata) {
+  const qkv::testing::Scratch folder;
+  const std::vector<uint8_t> bytes = qkv::testing::random_blocks(DType::q4_0, 3 * 64, 1);
+  const Tensor raw = Tensor::from(bytes, {std::ssize(bytes)});
+  const Tensor blocks =
+      Tensor::wrap(Storage(std::make_shared<Tensor>(raw), const_cast<std::byte*>(raw.as_bytes().data())),
+                   {3, 64}, DType::q4_0);
+  write_safetensors(folder / "a", {{"w", blocks}, {"b", random_tensor({3}, 1)}});
+  const std::string text = read_file(folder / "a");
+  EXPECT_THAT(text, HasSubstr(R"("w":{"dtype":"U8","shape":[3,36])"));
+  EXPECT_THAT(text, HasSubstr(R"("encoding:w":"q4_0")"));
+  const SafetensorsFile file(folder / "a");
+  EXPECT_EQ(file.dtype("w"), "Q4_0");
+  EXPECT_EQ(file.shape("w"), (Shape{3, 64}));
+  const Tensor stored = file.as_stored("w", {3, 64});
+  EXPECT_EQ(stored.dtype(), DType::q4_0);
+  EXPECT_TRUE(std::ranges::equal(stored.as_bytes(), raw.as_bytes()));
+  std::vector<float> wide(3 * 64);
+  widen_blocks(DType::q4_0, bytes.data(), 3 * 64, wide.data());
+  EXPECT_EQ(floats(file.tensor("w")), wide);
+
+  const auto complaint = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    std::ofstream(folder / "c") << changed;
+    return message_of<DataError>([&] { SafetensorsFile(folder / "c"); });
+  };
+  EXPECT_THAT(complaint(R"("q4_0")", R"("q4_9")"), HasSubstr("encoding:w: expected the name of an encoding"));
+  EXPECT_THAT(complaint(R"("q4_0")", R"("q8_0")"),
+              HasSubstr("expected rows of U8 in blocks of 34 bytes, found U8 [3, 36]"));
+  EXPECT_THAT(complaint("encoding:w", "encoding:v"),
+              HasSubstr("encoding:v: expected a tensor of this name, found none"));
+  EXPECT_THAT(complaint("encoding:w", "encoding:b"), HasSubstr("found F32 [3]"));
 }
 
 TEST(Safetensors, TheOrderOfTensorsDoesNotMatter) {

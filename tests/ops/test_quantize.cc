@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "qkv/tensor/block_dtypes.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"
 
@@ -15,12 +16,16 @@ using namespace qkv;
 using namespace qkv::testing;
 
 TEST(Quantize, ParsesDTypeNames) {
-  EXPECT_EQ(weight_dtype_names(), (std::vector<std::string>{"f32", "bf16", "f16", "int8", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1",
+  EXPECT_EQ(weight_dtype_names(),
+            (std::vector<std::string>{"f32", "bf16", "f16", "int8", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1",
                                       "q4_k", "q5_k", "q6_k", "iq4_nl"}));
   for (const std::string& name : weight_dtype_names())
     EXPECT_EQ(weight_dtype_name(weight_dtype_from_name(name)), name);
   const std::string message = message_of<UsageError>([] { weight_dtype_from_name("int4"); });
-  EXPECT_NE(message.find("expected f32, bf16, f16 or int8, found \"int4\""), std::string::npos) << message;
+  EXPECT_NE(message.find("expected one of f32, bf16, f16, int8, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, "
+                         "q6_k, iq4_nl, found \"int4\""),
+            std::string::npos)
+      << message;
   EXPECT_NE(message_of<ShapeError>([] { weight_dtype_name(DType::i32); }).find("found i32"),
             std::string::npos);
 }
@@ -37,6 +42,38 @@ TEST(Quantize, RoundTrips) {
   EXPECT_FALSE(wide.scales.defined());
   const QuantizedTensor same = to_dtype(int8, DType::i8);
   EXPECT_TRUE(same.values.shares_memory(int8.values)) << "copied";
+}
+
+TEST(Quantize, BlocksAreCloseAndTakeTheirBytes) {
+  const Tensor numbers = random_tensor({5, 512}, 1), view = random_tensor({5, 520}, 1).columns(8, 512);
+  float largest = 0;
+  for (const float x : numbers.values()) largest = std::max(largest, std::abs(x));
+  for (const DType dtype : kBlockDTypes) {
+    const QuantizedTensor blocks = to_dtype({numbers}, dtype);
+    EXPECT_EQ(blocks.dtype(), dtype);
+    EXPECT_EQ(blocks.values.bytes(), bytes_of(dtype, 5 * 512));
+    EXPECT_FALSE(blocks.scales.defined());
+    const Tensor wide = dequantize(blocks);
+    const float steps = dtype == DType::q8_0 ? 127 : dtype == DType::q6_k ? 31 : 7;
+    for (int64_t i = 0; i < wide.numel(); ++i)
+      ASSERT_NEAR(wide.data()[i], numbers.data()[i], 1.1f * largest / steps) << name_of(dtype) << " at " << i;
+    const Tensor found = dequantize(to_dtype({view}, dtype)),
+                 expected = dequantize(to_dtype({view.clone()}, dtype));
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), expected.bytes()), 0) << name_of(dtype);
+    // Blocks of another dtype are widened first.
+    EXPECT_EQ(to_dtype(blocks, DType::bf16).dtype(), DType::bf16);
+  }
+}
+
+TEST(Quantize, RowsThatAreNoBlocksBecomeF16) {
+  EXPECT_EQ(to_dtype({random_tensor({2, 40}, 1)}, DType::q4_0).dtype(), DType::f16);
+  EXPECT_EQ(to_dtype({random_tensor({2, 96}, 1)}, DType::q4_k).dtype(), DType::f16);
+  for (const int64_t cols : {64, 40}) {
+    Tensor numbers = random_tensor({2, cols}, 1);
+    numbers.data()[cols + 3] = std::numeric_limits<float>::infinity();
+    EXPECT_NE(message_of<NumericError>([&] { to_dtype({numbers}, DType::q4_0); }).find("finite"),
+              std::string::npos);
+  }
 }
 
 TEST(Quantize, ViewsEqualTheirCopies) {
