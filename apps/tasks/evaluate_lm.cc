@@ -9,13 +9,13 @@
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
+#include "apps/lm_documents.h"
 #include "apps/tasks/evaluations.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/open_model.h"
 #include "qkv/train/tasks/lm/lm_evaluation.h"
-#include "qkv/train/tasks/lm/lm_tokenizer.h"
 
 namespace qkv::apps {
 namespace {
@@ -26,47 +26,14 @@ struct EvaluateLmArguments : EvaluationArguments {
   train::LmScoring scoring;
 };
 
-data::TokenDocuments read_test(const EvaluateLmArguments& arguments,
-                               const pipelines::LoadedLanguageModel& model, data::DocumentBounds bounds) {
-  const data::Documents documents = data::read_documents(
-      arguments.test, bounds, arguments.skip_bad_utf8 ? data::OnBadLine::skip : data::OnBadLine::fail);
-  if (documents.skipped_bad_utf8 > 0) {
-    say(concat(arguments.test, ": ", counted(documents.skipped_bad_utf8, "lines"),
-               " of invalid UTF-8 left out"));
-  }
-  data::DocumentTokens special{.start = {}, .end = {}, .unknown = model.tokenizer.special_tokens().unk};
-  if (bounds != data::DocumentBounds::none) {
-    const models::LanguageModelConfig& config = model.model->config();
-    if (config.eos_ids.empty())
-      throw DataError(concat(arguments.model, ": expected a model with an \"eos_token_id\", found none"));
-    special.end = config.eos_ids.front();
-    special.start = config.bos_ids.empty() ? special.end : config.bos_ids.front();
-  }
-  data::TokenDocuments tokens = data::tokenize_documents(documents, model.tokenizer, special);
-  if (tokens.labels() == 0) {
-    throw DataError(concat(arguments.test, ": expected text of two or more tokens, found ", tokens.tokens()));
-  }
-  if (tokens.unknown > 0) {
-    say(concat(arguments.test, ": ", tokens.unknown, " of ", tokens.tokens(),
-               " tokens stand for characters outside the vocabulary; they carry less information than these "
-               "characters, so the bits per byte are too low"));
-  }
-  return tokens;
-}
-
-// As in training: the adapter's setting, or else the model's.
-data::DocumentBounds usual_bounds(const EvaluateLmArguments& arguments) {
-  std::optional<data::DocumentBounds> saved;
-  if (!arguments.load.adapter.empty()) saved = train::saved_document_bounds(arguments.load.adapter);
-  if (!saved) saved = train::saved_document_bounds(arguments.model);
-  return saved.value_or(data::DocumentBounds::blank_lines);
-}
-
 void evaluate(const EvaluateLmArguments& arguments) {
   const std::shared_ptr<const pipelines::LoadedLanguageModel> model =
       pipelines::open_language_model(arguments.model, arguments.load);
-  const data::DocumentBounds bounds = arguments.documents ? *arguments.documents : usual_bounds(arguments);
-  const data::TokenDocuments documents = read_test(arguments, *model, bounds);
+  const data::DocumentBounds bounds =
+      arguments.documents ? *arguments.documents : usual_bounds(arguments.model, arguments.load.adapter);
+  const data::TokenDocuments documents =
+      read_lm_documents(arguments.test, *model, bounds,
+                        arguments.skip_bad_utf8 ? data::OnBadLine::skip : data::OnBadLine::fail);
   const auto started = std::chrono::steady_clock::now();
   const train::LmScore score = train::score_documents(*model->model, documents, arguments.scoring).value();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();

@@ -19,7 +19,7 @@ nn::Initializer table_initializer(int64_t d_model) {
 }
 
 nn::Parameter table(int64_t vocabulary, int64_t d_model) {
-  return nn::Parameter::weight_matrix(Shape{vocabulary, d_model}, table_initializer(d_model));
+  return nn::Parameter::token_matrix(Shape{vocabulary, d_model}, table_initializer(d_model));
 }
 
 nn::LogitsOptions logits_options(const TransformerConfig& config) {

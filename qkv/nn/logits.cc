@@ -40,7 +40,7 @@ Logits::Logits(const LogitsOptions& options, const Weight& tied)
     : options_(validated(options)),
       table_(tied.defined()
                  ? Parameter()
-                 : Parameter::weight_matrix({options.vocabulary, options.d_model}, options.initializer)),
+                 : Parameter::token_matrix({options.vocabulary, options.d_model}, options.initializer)),
       bias_(options.bias ? Parameter(Shape{options.vocabulary}, {Initializer::Kind::zeros}) : Parameter()),
       weights_({tied.defined() ? tied : table_.weight()}, {bias_.variable}) {}
 

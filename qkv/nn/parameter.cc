@@ -24,6 +24,12 @@ Parameter Parameter::weight_matrix(const Shape& shape, Initializer initializer) 
   return parameter;
 }
 
+Parameter Parameter::token_matrix(const Shape& shape, Initializer initializer) {
+  Parameter parameter = weight_matrix(shape, initializer);
+  parameter.of_tokens = true;
+  return parameter;
+}
+
 void Parameter::set_value(const QuantizedTensor& value) const {
   if (value.dtype() != DType::f32 && !allows_quantized()) {
     throw UsageError(concat("parameter ", shape, ": expected f32 values, found ", name_of(value.dtype())));

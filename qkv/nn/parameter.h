@@ -33,8 +33,14 @@ struct Parameter {
   // A weight matrix that only products and table look-ups read: f32, bf16, f16 or i8 (ops/quantize.h).
   static Parameter weight_matrix(const Shape& shape, Initializer initializer);
 
+  // Likewise, one whose rows are tokens: a table of embeddings, an output matrix.
+  static Parameter token_matrix(const Shape& shape, Initializer initializer);
+
   bool defined() const { return variable.defined(); }
   bool allows_quantized() const { return scales.defined(); }
+  // The dtype of its values in a model with weights of this dtype. Rows of tokens have at least eight bits:
+  // nothing makes up for the error of a token's only row.
+  DType dtype_in(DType weights) const { return of_tokens && in_blocks(weights) ? DType::q8_0 : weights; }
   // For products and table look-ups.
   Weight weight() const { return {variable, scales, low_rank}; }
   // Replaces the values and scales. Throws UsageError for a dtype other than f32 unless allows_quantized().
@@ -45,6 +51,7 @@ struct Parameter {
   std::shared_ptr<LowRank> low_rank;  // of a weight matrix; null for others. See nn/low_rank.h
   Shape shape;
   Initializer initializer;
+  bool of_tokens = false;
 };
 
 // Called once for each parameter with its full name ("encoder.layers.0.fc1.weight"), always in the same

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/linear_inputs.h"
 #include "qkv/ops/linear_product.h"
 #include "qkv/ops/low_rank.h"
 #include "qkv/ops/profile.h"
@@ -122,6 +123,7 @@ LinearProduct::LinearProduct(const char* operation, const Variable& x, const Lin
                             " does not fit weights [", weights.outputs(), ", ", weights.inputs(),
                             "]: expected f32 [tokens, ", weights.inputs(), "]"));
   }
+  LinearInputs::report(x.value(), all);
   if (!Tape::records()) return;
   bool trains = false;
   for (const Weight& weight : all) trains = trains || weight.requires_grad();

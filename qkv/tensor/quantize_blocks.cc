@@ -200,6 +200,36 @@ void put_fifth_bits(const uint8_t* codes, std::byte* to) {
   std::memcpy(to, &bits, sizeof bits);
 }
 
+// q4_k and q5_k: two groups share 32 bytes of low bits.
+void put_k_codes(const uint8_t* codes, int bits, std::byte* to) {
+  std::byte* const low = to + (bits == 5 ? 48 : 16);
+  for (int pair = 0; pair < 4; ++pair) {
+    for (int i = 0; i < 32; ++i) {
+      const uint8_t* const at = codes + pair * 64 + i;
+      low[pair * 32 + i] = static_cast<std::byte>((at[0] & 15) | (at[32] & 15) << 4);
+    }
+  }
+  for (int i = 0; bits == 5 && i < 32; ++i) {
+    int fifths = 0;
+    for (int g = 0; g < 8; ++g) fifths |= (codes[g * 32 + i] >> 4) << g;
+    to[16 + i] = static_cast<std::byte>(fifths);
+  }
+}
+
+void put_q6_k_codes(const uint8_t* codes, std::byte* to) {
+  std::memset(to, 0, 192);
+  for (int g = 0; g < 16; ++g) {  // the layout of read_block()
+    const int half = g / 8, run = g % 8 / 2, within = g % 2 * 16;
+    std::byte* const low = to + half * 64 + run % 2 * 32 + within;
+    std::byte* const high = to + 128 + half * 32 + within;
+    for (int i = 0; i < 16; ++i) {
+      const int code = codes[g * 16 + i];
+      low[i] |= static_cast<std::byte>((code & 15) << (run / 2 * 4));
+      high[i] |= static_cast<std::byte>((code >> 4) << (run * 2));
+    }
+  }
+}
+
 void put_q8_0(const float* numbers, std::byte* to) {
   const IntegerLevels levels{-128, 127};
   const float scale = std::abs(best_scale(numbers, 32, levels, {127}, as_half));
@@ -233,13 +263,23 @@ void put_with_offset(const float* numbers, int bits, std::byte* to) {
   put_nibbles(codes, to + (bits == 5 ? 8 : 4));
 }
 
-void put_iq4_nl(const float* numbers, std::byte* to) {
+const StepLevels& steps_of_iq4_nl() {
   static const StepLevels levels;
+  return levels;
+}
+
+uint8_t step_code(float step) {
+  const auto& steps = steps_of_iq4_nl().steps;
+  return static_cast<uint8_t>(std::ranges::find(steps, step) - steps.begin());
+}
+
+void put_iq4_nl(const float* numbers, std::byte* to) {
+  const StepLevels& levels = steps_of_iq4_nl();
   const float scale = best_scale(numbers, 32, levels, {levels.steps.front(), levels.steps.back()}, as_half);
   uint8_t codes[32];
   for (int i = 0; i < 32; ++i) {
     const float level = levels(scale == 0 ? 0 : numbers[i] / scale);
-    codes[i] = static_cast<uint8_t>(std::ranges::find(levels.steps, level) - levels.steps.begin());
+    codes[i] = step_code(level);
   }
   put_half(scale, to);
   put_nibbles(codes, to + 2);
@@ -372,18 +412,7 @@ void put_q4_k_or_q5_k(const float* numbers, int bits, std::byte* to) {
     packed[g + 4] = static_cast<std::byte>(block.offsets[g] | (minimum >> 4) << 6);
     packed[g + 8] = static_cast<std::byte>((scale & 15) | (minimum & 15) << 4);
   }
-  std::byte* const low = to + (bits == 5 ? 48 : 16);
-  for (int pair = 0; pair < 4; ++pair) {
-    for (int i = 0; i < 32; ++i) {
-      const uint8_t* const at = codes + pair * 64 + i;
-      low[pair * 32 + i] = static_cast<std::byte>((at[0] & 15) | (at[32] & 15) << 4);
-    }
-  }
-  for (int i = 0; bits == 5 && i < 32; ++i) {
-    int fifths = 0;
-    for (int g = 0; g < 8; ++g) fifths |= (codes[g * 32 + i] >> 4) << g;
-    to[16 + i] = static_cast<std::byte>(fifths);
-  }
+  put_k_codes(codes, bits, to);
 }
 
 void put_q6_k(const float* numbers, std::byte* to) {
@@ -407,18 +436,8 @@ void put_q6_k(const float* numbers, std::byte* to) {
   }
   uint8_t codes[256];
   block.codes(numbers, -32, codes);
-  std::memset(to, 0, 192);
-  for (int g = 0; g < 16; ++g) {  // the layout of read_block()
-    const int half = g / 8, run = g % 8 / 2, within = g % 2 * 16;
-    std::byte* const low = to + half * 64 + run % 2 * 32 + within;
-    std::byte* const high = to + 128 + half * 32 + within;
-    for (int i = 0; i < 16; ++i) {
-      const int code = codes[g * 16 + i];
-      low[i] |= static_cast<std::byte>((code & 15) << (run / 2 * 4));
-      high[i] |= static_cast<std::byte>((code >> 4) << (run * 2));
-    }
-    to[192 + g] = static_cast<std::byte>(block.scales[static_cast<size_t>(g)]);
-  }
+  put_q6_k_codes(codes, to);
+  for (int g = 0; g < 16; ++g) to[192 + g] = static_cast<std::byte>(block.scales[static_cast<size_t>(g)]);
   put_half(block.whole.scale, to + 208);
 }
 
@@ -481,6 +500,59 @@ void quantize_blocks(DType dtype, const float* numbers, int64_t count, void* to)
                 static_cast<std::byte*>(to) + static_cast<size_t>(i) * layout.bytes);
     }
   });
+}
+
+IntegerRange integers_of(DType dtype) {
+  switch (dtype) {
+    case DType::q8_0:
+      return {-128, 127};
+    case DType::q4_0:
+      return {-8, 7};
+    case DType::q5_0:
+      return {-16, 15};
+    case DType::q6_k:
+      return {-32, 31};
+    case DType::q5_1:
+    case DType::q5_k:
+      return {0, 31};
+    case DType::iq4_nl:
+      return {-127, 113};
+    default:
+      return {0, 15};
+  }
+}
+
+int8_t nearest_step(float level) { return static_cast<int8_t>(steps_of_iq4_nl()(level)); }
+
+void put_integers(DType dtype, const NumberGroup* groups, std::byte* block) {
+  const int64_t count = layout_of(dtype).block, width = group_of(dtype);
+  uint8_t codes[256];
+  const int lowest = dtype == DType::q8_0 ? 0 : integers_of(dtype).lowest;  // q8_0: two's complements
+  for (int64_t i = 0; i < count; ++i) {
+    const int8_t integer = groups[i / width].integers[i % width];
+    codes[i] = dtype == DType::iq4_nl ? step_code(integer) : static_cast<uint8_t>(integer - lowest);
+  }
+  switch (dtype) {
+    case DType::q8_0:
+      std::memcpy(block + 2, codes, 32);
+      break;
+    case DType::q5_0:
+      put_fifth_bits(codes, block + 2);
+      return put_nibbles(codes, block + 6);
+    case DType::q5_1:
+      put_fifth_bits(codes, block + 4);
+      return put_nibbles(codes, block + 8);
+    case DType::q4_1:
+      return put_nibbles(codes, block + 4);
+    case DType::q4_k:
+      return put_k_codes(codes, 4, block);
+    case DType::q5_k:
+      return put_k_codes(codes, 5, block);
+    case DType::q6_k:
+      return put_q6_k_codes(codes, block);
+    default:  // q4_0 and iq4_nl
+      return put_nibbles(codes, block + 2);
+  }
 }
 
 }  // namespace qkv

@@ -172,7 +172,19 @@ class NewFolder {
   std::optional<FolderLock> lock_;
 };
 
-void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& options) {
+using Change = std::function<void(const LanguageModel& model)>;
+
+void write_changed(const fs::path& from, const fs::path& to, const LoadOptions& options,
+                   const Change& change) {
+  if (folder_kind(from) != FolderKind::language)
+    throw UsageError(concat(from.string(), ": expected a language model, found another kind of model"));
+  const auto model = load_language_model(from, options);
+  change(*model);
+  write(from, to, options, model, save_language_model);
+}
+
+void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& options, const Change& change) {
+  if (change) return write_changed(from, to, options, change);
   switch (folder_kind(from)) {
     case FolderKind::translation:
       return write_translation(from, to, options);
@@ -185,34 +197,39 @@ void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& opt
   }
 }
 
-void copy_checked(const fs::path& from, const fs::path& to, const LoadOptions& options,
+void copy_checked(const fs::path& from, const fs::path& to, const LoadOptions& options, const Change& change,
                   const std::function<void(const fs::path& folder)>& finish) {
   if (fs::exists(to) && !(fs::is_directory(to) && (fs::is_empty(to) || is_interrupted_copy(to)))) {
     throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
                             fs::is_directory(to) ? "one with files in it" : "a file"));
   }
   NewFolder folder(to);
-  write_copy(from, folder.partial(), options);
+  write_copy(from, folder.partial(), options, change);
   if (finish) finish(folder.partial());
   folder.finish();
 }
 
 // Writes the model in `from`, loaded with these options, to the folder `to`.
-void copy_folder(const fs::path& from, const fs::path& to, const LoadOptions& options,
+void copy_folder(const fs::path& from, const fs::path& to, const LoadOptions& options, const Change& change,
                  const std::function<void(const fs::path& folder)>& finish) {
-  with_io_errors([&] { copy_checked(from, to, options, finish); });
+  with_io_errors([&] { copy_checked(from, to, options, change, finish); });
 }
 
 }  // namespace
 
 void quantize_folder(const fs::path& from, const fs::path& to, DType dtype,
                      const std::function<void(const fs::path& folder)>& finish) {
-  copy_folder(from, to, {.dtype = dtype}, finish);
+  copy_folder(from, to, {.dtype = dtype}, {}, finish);
+}
+
+void change_language_model(const fs::path& from, const fs::path& to, const Change& change,
+                           const std::function<void(const fs::path& folder)>& finish) {
+  copy_folder(from, to, {.dtype = DType::f32}, change, finish);
 }
 
 void merge_adapter(const fs::path& from, const fs::path& adapter, const fs::path& to,
                    const std::function<void(const fs::path& folder)>& finish) {
-  copy_folder(from, to, {.dtype = DType::f32, .adapter = adapter}, finish);
+  copy_folder(from, to, {.dtype = DType::f32, .adapter = adapter}, {}, finish);
 }
 
 }  // namespace qkv::models

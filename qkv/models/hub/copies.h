@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "qkv/models/language_model.h"
 #include "qkv/tensor/dtype.h"
 
 namespace qkv::models {
@@ -16,6 +17,11 @@ namespace qkv::models {
 // the complete folder, to add files (pipelines::write_proof); if it throws, the whole call fails.
 void quantize_folder(const std::filesystem::path& from, const std::filesystem::path& to, DType dtype,
                      const std::function<void(const std::filesystem::path& folder)>& finish = {});
+
+// Likewise, for a language model whose f32 weights `change` gives other values or another dtype.
+void change_language_model(const std::filesystem::path& from, const std::filesystem::path& to,
+                           const std::function<void(const LanguageModel& model)>& change,
+                           const std::function<void(const std::filesystem::path& folder)>& finish = {});
 
 // Likewise, with f32 weights to which the updates of a LoRA adapter (adapter.h) are added, and with its head.
 // Also throws the errors of AdapterFiles.

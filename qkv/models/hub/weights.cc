@@ -49,9 +49,10 @@ void load_parameter(const io::TensorFile& file, const StoredTensor& from, const 
   }
   const Tensor value = from.taken_out ? from.taken_out(whole) : whole;
   const Tensor scales = dtype == DType::i8 ? load_scales(file, from.name, value.rows()) : Tensor();
+  const DType wanted = options.dtype ? parameter.dtype_in(*options.dtype) : dtype;
   QuantizedTensor weight;
   try {
-    weight = to_dtype({value, scales}, quantized ? options.dtype.value_or(dtype) : DType::f32);
+    weight = to_dtype({value, scales}, quantized ? wanted : DType::f32);
   } catch (const NumericError& error) {
     throw DataError(concat(file.path().string(), ": ", from.name, ": ", error.what()));
   }
@@ -95,8 +96,9 @@ DType weight_dtype(const std::function<void(const nn::ParameterVisitor&)>& visit
   visit([&](const std::string&, const nn::Parameter& parameter) {
     if (!parameter.allows_quantized()) return;
     const DType own = parameter.variable.value().dtype();
-    // Not every matrix divides into blocks.
-    if (!dtype || (!in_blocks(*dtype) && in_blocks(own))) dtype = own;
+    // Not every matrix divides into blocks, and those of tokens may have larger ones.
+    if (!dtype || (!in_blocks(*dtype) && in_blocks(own)) || (*dtype == DType::q8_0 && in_blocks(own)))
+      dtype = own;
   });
   return dtype.value_or(DType::f32);
 }

@@ -199,17 +199,24 @@ HWY_INLINE BlockPanel pack_panel_of_blocks(const GemmTile& p, const std::byte* f
   const int64_t blocks = count / layout_of(p.dtype).block;
   const size_t column_bytes = bytes_of(p.dtype, p.w_stride), run = bytes_of(p.dtype, count);
   Columns& own = *scratch<Columns>(Scratch::widened, 1);
+  const bool directly = bytes && packs_blocks(p.dtype);
+  const std::byte* columns[Columns::kMost];
   for (int64_t c = 0; c < cols; ++c) {
     const std::byte* const from = first + static_cast<size_t>(std::min(c, exist - 1)) * column_bytes;
     if (c < next) {  // short runs of many columns: the processor does not foresee the next ones
       for (size_t line = 0; line < run; line += 64)
         __builtin_prefetch(from + static_cast<size_t>(cols) * column_bytes + line, 0, 2);
     }
-    encoding.unpack(
-        from, blocks,
-        {own.numbers + c * Columns::kStride, own.scales + c * kMostGroups, own.offsets + c * kMostGroups});
+    columns[c] = from;
+    const auto unpack = directly ? encoding.unpack_scales : encoding.unpack;
+    unpack(from, blocks, own.numbers + c * Columns::kStride, own.scales + c * kMostGroups,
+           own.offsets + c * kMostGroups);
   }
-  pack_numbers(own.numbers, Columns::kStride, count, bytes, p.scratch);
+  if (directly) {
+    pack_blocks_vnni(p.dtype, columns, groups, reinterpret_cast<uint8_t*>(p.scratch));
+  } else {
+    pack_numbers(own.numbers, Columns::kStride, count, bytes, p.scratch);
+  }
   transpose(own.scales, kMostGroups, cols, groups, own.panel_scales);
   if (has_offsets(p.dtype)) transpose(own.offsets, kMostGroups, cols, groups, own.panel_offsets);
   return {.groups = groups,

@@ -40,6 +40,12 @@ struct PanelRows {
 
 // With AVX-512 VNNI: panels of bytes with kVnniCols columns.
 inline constexpr int64_t kVnniCols = 16;
+// Puts `groups` groups of kVnniCols columns of blocks, which begin at these addresses, into a panel. Requires
+// packs_blocks(dtype): other encodings are unpacked first.
+constexpr bool packs_blocks(DType dtype) {
+  return dtype == DType::q8_0 || dtype == DType::q4_0 || dtype == DType::q4_1 || dtype == DType::q4_k;
+}
+void pack_blocks_vnni(DType dtype, const std::byte* const* columns, int64_t groups, uint8_t* panel);
 // Puts kVnniCols columns of `count` bytes, a multiple of 16, that begin every `stride` bytes into a panel.
 void pack_bytes_vnni(const uint8_t* columns, int64_t stride, int64_t count, uint8_t* panel);
 void multiply_panel_vnni(const BlockPanel& panel, const PanelRows& rows);

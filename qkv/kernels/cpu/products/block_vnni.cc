@@ -73,29 +73,94 @@ void multiply_rows(const BlockPanel& panel, const PanelRows& rows) {
   panel.offsets != nullptr ? multiply<R, 32, true>(panel, rows) : multiply<R, 32, false>(panel, rows);
 }
 
+// 16 bytes of each of 16 columns, transposed: part[k] has the bytes 4 k to 4 k + 3 of all columns.
+struct Transposed {
+  __m512i part[4];
+};
+
+// Each 128-bit lane transposes four bytes of four columns.
+QKV_VNNI inline Transposed transposed(const std::byte* const* columns, int64_t at) {
+  const auto sixteen = [&](int col) QKV_VNNI {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(columns[col] + at));
+  };
+  __m512i c[4];  // columns c, c + 4, c + 8 and c + 12
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) {
+    const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(sixteen(k)), sixteen(k + 4), 1);
+    const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(sixteen(k + 8)), sixteen(k + 12), 1);
+    c[k] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+  }
+  const __m512i low01 = _mm512_unpacklo_epi32(c[0], c[1]), low23 = _mm512_unpacklo_epi32(c[2], c[3]);
+  const __m512i high01 = _mm512_unpackhi_epi32(c[0], c[1]), high23 = _mm512_unpackhi_epi32(c[2], c[3]);
+  return {{_mm512_unpacklo_epi64(low01, low23), _mm512_unpackhi_epi64(low01, low23),
+           _mm512_unpacklo_epi64(high01, high23), _mm512_unpackhi_epi64(high01, high23)}};
+}
+
+// The low halves of 16 bytes of each column, and the high ones.
+QKV_VNNI inline void put_halves(const Transposed& both, uint8_t* low, uint8_t* high) {
+  const __m512i nibble = _mm512_set1_epi8(15);
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) {
+    _mm512_storeu_si512(low + 64 * k, _mm512_and_si512(both.part[k], nibble));
+    _mm512_storeu_si512(high + 64 * k, _mm512_and_si512(_mm512_srli_epi16(both.part[k], 4), nibble));
+  }
+}
+
+constexpr int64_t kGroupBytes = GroupedRows::kGroup * kVnniCols;  // of a panel
+
+QKV_VNNI void pack_q8_0(const std::byte* const* columns, int64_t groups, uint8_t* panel) {
+  const __m512i shift = _mm512_set1_epi8(-128);
+  for (int64_t g = 0; g < groups; ++g, panel += kGroupBytes) {
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      const Transposed bytes = transposed(columns, g * 34 + 2 + 16 * half);
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k)
+        _mm512_storeu_si512(panel + half * kGroupBytes / 2 + 64 * k, _mm512_xor_si512(bytes.part[k], shift));
+    }
+  }
+}
+
+QKV_VNNI void pack_nibbles(const std::byte* const* columns, int64_t groups, int64_t block, int64_t header,
+                           uint8_t* panel) {
+  for (int64_t g = 0; g < groups; ++g, panel += kGroupBytes)
+    put_halves(transposed(columns, g * block + header), panel, panel + kGroupBytes / 2);
+}
+
+// Two groups share 32 bytes.
+QKV_VNNI void pack_q4_k(const std::byte* const* columns, int64_t groups, uint8_t* panel) {
+  for (int64_t g = 0; g < groups; g += 2, panel += 2 * kGroupBytes) {
+    const int64_t at = g / 8 * 144 + 16 + g % 8 * 16;
+#pragma GCC unroll 2
+    for (int64_t half = 0; half < 2; ++half) {
+      uint8_t* const to = panel + half * kGroupBytes / 2;
+      put_halves(transposed(columns, at + 16 * half), to, to + kGroupBytes);
+    }
+  }
+}
+
 }  // namespace
 
-// Each 128-bit lane transposes four numbers of four columns.
+QKV_VNNI void pack_blocks_vnni(DType dtype, const std::byte* const* columns, int64_t groups, uint8_t* panel) {
+  switch (dtype) {
+    case DType::q8_0:
+      return pack_q8_0(columns, groups, panel);
+    case DType::q4_0:
+      return pack_nibbles(columns, groups, 18, 2, panel);
+    case DType::q4_1:
+      return pack_nibbles(columns, groups, 20, 4, panel);
+    default:
+      return pack_q4_k(columns, groups, panel);
+  }
+}
+
 QKV_VNNI void pack_bytes_vnni(const uint8_t* columns, int64_t stride, int64_t count, uint8_t* panel) {
-  const auto sixteen = [&](int64_t col, int64_t i) QKV_VNNI {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(columns + col * stride + i));
-  };
+  const std::byte* each[kVnniCols];
+  for (int64_t c = 0; c < kVnniCols; ++c) each[c] = reinterpret_cast<const std::byte*>(columns) + c * stride;
   for (int64_t i = 0; i < count; i += 16, panel += 16 * kVnniCols) {
-    __m512i c[4];  // columns c, c + 4, c + 8 and c + 12
+    const Transposed bytes = transposed(each, i);
 #pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) {
-      const __m256i low =
-          _mm256_inserti128_si256(_mm256_castsi128_si256(sixteen(k, i)), sixteen(k + 4, i), 1);
-      const __m256i high =
-          _mm256_inserti128_si256(_mm256_castsi128_si256(sixteen(k + 8, i)), sixteen(k + 12, i), 1);
-      c[k] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-    }
-    const __m512i low01 = _mm512_unpacklo_epi32(c[0], c[1]), low23 = _mm512_unpacklo_epi32(c[2], c[3]);
-    const __m512i high01 = _mm512_unpackhi_epi32(c[0], c[1]), high23 = _mm512_unpackhi_epi32(c[2], c[3]);
-    _mm512_storeu_si512(panel, _mm512_unpacklo_epi64(low01, low23));
-    _mm512_storeu_si512(panel + 4 * kVnniCols, _mm512_unpackhi_epi64(low01, low23));
-    _mm512_storeu_si512(panel + 8 * kVnniCols, _mm512_unpacklo_epi64(high01, high23));
-    _mm512_storeu_si512(panel + 12 * kVnniCols, _mm512_unpackhi_epi64(high01, high23));
+    for (int k = 0; k < 4; ++k) _mm512_storeu_si512(panel + 64 * k, bytes.part[k]);
   }
 }
 
@@ -123,6 +188,8 @@ void multiply_panel_vnni(const BlockPanel& panel, const PanelRows& rows) {
 #else
 
 namespace qkv::kernels {
+void pack_blocks_vnni(DType /*dtype*/, const std::byte* const* /*columns*/, int64_t /*groups*/,
+                      uint8_t* /*panel*/) {}
 void pack_bytes_vnni(const uint8_t* /*columns*/, int64_t /*stride*/, int64_t /*count*/, uint8_t* /*panel*/) {}
 void multiply_panel_vnni(const BlockPanel& /*panel*/, const PanelRows& /*rows*/) {}
 }  // namespace qkv::kernels

@@ -20,18 +20,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 
-// Unpacked blocks: number i is (numbers[i] - zero) * scale of its group + the group's offset, with the
+// Unpacks `count` blocks: number i is (numbers[i] - zero) * scale of its group + the group's offset, with the
 // encoding's zero. Offsets are written for encodings that have some.
-struct Unpacked {
-  uint8_t* numbers;
-  float* scales;
-  float* offsets;
-};
+using Unpack = void (*)(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                        float* offsets);
 
 struct Encoding {
   DType dtype;
   int zero;  // the number that stands for 0
-  void (*unpack)(const std::byte* blocks, int64_t count, Unpacked to);
+  Unpack unpack;
+  // Likewise, without the numbers; null in the scalar build, which has no use for it.
+  Unpack unpack_scales;
 };
 
 #if HWY_TARGET != HWY_SCALAR
@@ -100,88 +99,121 @@ HWY_INLINE void widen_halves_of(const std::byte* blocks, int64_t count, size_t b
 }
 
 // One group a block.
-template <DType kDType, int kHeader, class Put>
-HWY_INLINE void unpack_simple(const std::byte* blocks, int64_t count, Unpacked to, const Put& put_numbers) {
+template <DType kDType>
+HWY_NOINLINE void unpack_halves(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                                float* offsets) {
   constexpr size_t kBytes = layout_of(kDType).bytes;
-  widen_halves_of(blocks, count, kBytes, to.scales);
-  if constexpr (has_offsets(kDType)) widen_halves_of(blocks + 2, count, kBytes, to.offsets);
-  for (int64_t b = 0; b < count; ++b, blocks += kBytes, to.numbers += 32)
-    put_numbers(blocks + kHeader, to.numbers);
+  widen_halves_of(blocks, count, kBytes, scales);
+  if constexpr (has_offsets(kDType)) widen_halves_of(blocks + 2, count, kBytes, offsets);
 }
 
-HWY_NOINLINE void unpack_q8_0(const std::byte* blocks, int64_t count, Unpacked to) {
-  unpack_simple<DType::q8_0, 2>(blocks, count, to, [](const std::byte* from, uint8_t* numbers) HWY_ATTR {
-    put(numbers, hn::Xor(bytes_at(from), all(128)), hn::Xor(bytes_at(from + 16), all(128)));
-  });
+template <DType kDType, int kHeader, class Put>
+HWY_INLINE void unpack_simple(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                              float* offsets, const Put& put_numbers) {
+  constexpr size_t kBytes = layout_of(kDType).bytes;
+  unpack_halves<kDType>(blocks, count, numbers, scales, offsets);
+  for (int64_t b = 0; b < count; ++b, blocks += kBytes, numbers += 32) put_numbers(blocks + kHeader, numbers);
+}
+
+HWY_NOINLINE void unpack_q8_0(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                              float* offsets) {
+  unpack_simple<DType::q8_0, 2>(
+      blocks, count, numbers, scales, offsets, [](const std::byte* from, uint8_t* to) HWY_ATTR {
+        put(to, hn::Xor(bytes_at(from), all(128)), hn::Xor(bytes_at(from + 16), all(128)));
+      });
 }
 
 template <DType kDType, int kHeader>
-HWY_NOINLINE void unpack_nibbles(const std::byte* blocks, int64_t count, Unpacked to) {
-  unpack_simple<kDType, kHeader>(blocks, count, to, [](const std::byte* from, uint8_t* numbers) HWY_ATTR {
-    const auto both = bytes_at(from);
-    put(numbers, low_nibbles(both), high_nibbles(both));
-  });
+HWY_NOINLINE void unpack_nibbles(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                                 float* offsets) {
+  unpack_simple<kDType, kHeader>(blocks, count, numbers, scales, offsets,
+                                 [](const std::byte* from, uint8_t* to) HWY_ATTR {
+                                   const auto both = bytes_at(from);
+                                   put(to, low_nibbles(both), high_nibbles(both));
+                                 });
 }
 
 template <DType kDType, int kHeader>
-HWY_NOINLINE void unpack_fives(const std::byte* blocks, int64_t count, Unpacked to) {
-  unpack_simple<kDType, kHeader>(blocks, count, to, [](const std::byte* from, uint8_t* numbers) HWY_ATTR {
-    const uint32_t bits = word_bits(from);
-    const auto both = bytes_at(from + 4);
-    put(numbers, hn::Or(low_nibbles(both), fifth_bits(bits & 0xFFFF)),
-        hn::Or(high_nibbles(both), fifth_bits(bits >> 16)));
-  });
+HWY_NOINLINE void unpack_fives(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                               float* offsets) {
+  unpack_simple<kDType, kHeader>(blocks, count, numbers, scales, offsets,
+                                 [](const std::byte* from, uint8_t* to) HWY_ATTR {
+                                   const uint32_t bits = word_bits(from);
+                                   const auto both = bytes_at(from + 4);
+                                   put(to, hn::Or(low_nibbles(both), fifth_bits(bits & 0xFFFF)),
+                                       hn::Or(high_nibbles(both), fifth_bits(bits >> 16)));
+                                 });
 }
 
-HWY_NOINLINE void unpack_iq4_nl(const std::byte* blocks, int64_t count, Unpacked to) {
+HWY_NOINLINE void unpack_iq4_nl(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                                float* offsets) {
   // block_dtypes.cc's steps, plus 128.
   alignas(16) static constexpr uint8_t kSteps[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                                      129, 141, 153, 166, 181, 197, 217, 241};
-  unpack_simple<DType::iq4_nl, 2>(blocks, count, to, [](const std::byte* from, uint8_t* numbers) HWY_ATTR {
-    const auto steps = hn::Load(Bytes16(), kSteps), both = bytes_at(from);
-    put(numbers, hn::TableLookupBytes(steps, low_nibbles(both)),
-        hn::TableLookupBytes(steps, high_nibbles(both)));
-  });
+  unpack_simple<DType::iq4_nl, 2>(blocks, count, numbers, scales, offsets,
+                                  [](const std::byte* from, uint8_t* to) HWY_ATTR {
+                                    const auto steps = hn::Load(Bytes16(), kSteps), both = bytes_at(from);
+                                    put(to, hn::TableLookupBytes(steps, low_nibbles(both)),
+                                        hn::TableLookupBytes(steps, high_nibbles(both)));
+                                  });
 }
 
-// The scales and minima of eight groups, six bits each, as bytes.
-HWY_INLINE void unpack_k_scales(const std::byte* block, float* scales, float* offsets) {
-  const float scale = widened(Float16{half_bits(block)}), minimum = -widened(Float16{half_bits(block + 2)});
-  const uint32_t low = word_bits(block + 4), middle = word_bits(block + 8), top = word_bits(block + 12);
-  constexpr uint32_t kSix = 0x3F3F3F3F, kFour = 0x0F0F0F0F, kTwo = 0x03030303;
-  const uint32_t bytes[4] = {low & kSix, (top & kFour) | (low >> 6 & kTwo) << 4, middle & kSix,
-                             (top >> 4 & kFour) | (middle >> 6 & kTwo) << 4};
-  uint8_t each[16];
-  std::memcpy(each, bytes, sizeof each);
-  for (int g = 0; g < 8; ++g) {
-    scales[g] = scale * static_cast<float>(each[g]);
-    offsets[g] = minimum * static_cast<float>(each[8 + g]);
+// to[i] = factor * byte i. The bytes pass through memory as they were stored, whole: a processor waits for a
+// load that takes parts of several stores.
+HWY_INLINE void put_multiples(uint64_t eight_bytes, float factor, float* to) {
+  const hn::CappedTag<float, 8> d;
+  const hn::RebindToSigned<decltype(d)> whole;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  alignas(8) uint8_t each[8];
+  std::memcpy(each, &eight_bytes, sizeof each);
+  for (size_t i = 0; i < 8; i += hn::Lanes(d)) {
+    const auto integers = hn::PromoteTo(whole, hn::LoadU(bytes, each + i));
+    hn::StoreU(hn::Mul(hn::ConvertTo(d, integers), hn::Set(d, factor)), d, to + i);
   }
 }
 
-HWY_NOINLINE void unpack_q4_k(const std::byte* blocks, int64_t count, Unpacked to) {
+// The scales and minima of eight groups, six bits each.
+HWY_INLINE void unpack_k_scales(const std::byte* block, float* scales, float* offsets) {
+  const uint64_t low = word_bits(block + 4), middle = word_bits(block + 8), top = word_bits(block + 12);
+  constexpr uint64_t kSix = 0x3F3F3F3F, kFour = 0x0F0F0F0F, kTwo = 0x03030303;
+  const uint64_t later_scales = (top & kFour) | (low >> 6 & kTwo) << 4;
+  const uint64_t later_minima = (top >> 4 & kFour) | (middle >> 6 & kTwo) << 4;
+  put_multiples((low & kSix) | later_scales << 32, widened(Float16{half_bits(block)}), scales);
+  put_multiples((middle & kSix) | later_minima << 32, -widened(Float16{half_bits(block + 2)}), offsets);
+}
+
+template <DType kDType>
+HWY_NOINLINE void unpack_all_k_scales(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                                      float* offsets) {
+  for (int64_t b = 0; b < count; ++b, blocks += layout_of(kDType).bytes)
+    unpack_k_scales(blocks, scales + 8 * b, offsets + 8 * b);
+}
+
+HWY_NOINLINE void unpack_q4_k(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                              float* offsets) {
+  unpack_all_k_scales<DType::q4_k>(blocks, count, numbers, scales, offsets);
   for (int64_t b = 0; b < count; ++b, blocks += layout_of(DType::q4_k).bytes) {
-    unpack_k_scales(blocks, to.scales + 8 * b, to.offsets + 8 * b);
-    uint8_t* const numbers = to.numbers + 256 * b;
+    uint8_t* const own = numbers + 256 * b;
     for (int64_t g = 0; g < 8; g += 2) {
       const auto first = bytes_at(blocks + 16 + 16 * g), second = bytes_at(blocks + 32 + 16 * g);
-      put(numbers + 32 * g, low_nibbles(first), low_nibbles(second));
-      put(numbers + 32 * g + 32, high_nibbles(first), high_nibbles(second));
+      put(own + 32 * g, low_nibbles(first), low_nibbles(second));
+      put(own + 32 * g + 32, high_nibbles(first), high_nibbles(second));
     }
   }
 }
 
-HWY_NOINLINE void unpack_q5_k(const std::byte* blocks, int64_t count, Unpacked to) {
+HWY_NOINLINE void unpack_q5_k(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                              float* offsets) {
+  unpack_all_k_scales<DType::q5_k>(blocks, count, numbers, scales, offsets);
   for (int64_t b = 0; b < count; ++b, blocks += layout_of(DType::q5_k).bytes) {
-    unpack_k_scales(blocks, to.scales + 8 * b, to.offsets + 8 * b);
-    uint8_t* const numbers = to.numbers + 256 * b;
+    uint8_t* const own = numbers + 256 * b;
     auto fifth = bytes_at(blocks + 16), later = bytes_at(blocks + 32);  // bit g belongs to group g
     for (int64_t g = 0; g < 8; g += 2) {
       const auto first = bytes_at(blocks + 48 + 16 * g), second = bytes_at(blocks + 64 + 16 * g);
       const auto low = [](Vector16 v) HWY_ATTR { return hn::And(shifted_left<4>(v), all(16)); };
       const auto high = [](Vector16 v) HWY_ATTR { return hn::And(shifted_left<3>(v), all(16)); };
-      put(numbers + 32 * g, hn::Or(low_nibbles(first), low(fifth)), hn::Or(low_nibbles(second), low(later)));
-      put(numbers + 32 * g + 32, hn::Or(high_nibbles(first), high(fifth)),
+      put(own + 32 * g, hn::Or(low_nibbles(first), low(fifth)), hn::Or(low_nibbles(second), low(later)));
+      put(own + 32 * g + 32, hn::Or(high_nibbles(first), high(fifth)),
           hn::Or(high_nibbles(second), high(later)));
       fifth = shifted<2>(fifth);
       later = shifted<2>(later);
@@ -190,20 +222,28 @@ HWY_NOINLINE void unpack_q5_k(const std::byte* blocks, int64_t count, Unpacked t
 }
 
 // 16 groups of 16.
-HWY_NOINLINE void unpack_q6_k(const std::byte* blocks, int64_t count, Unpacked to) {
+HWY_NOINLINE void unpack_q6_k_scales(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                                     float* offsets) {
   for (int64_t b = 0; b < count; ++b, blocks += layout_of(DType::q6_k).bytes) {
     const float scale = widened(Float16{half_bits(blocks + 208)});
     for (int g = 0; g < 16; ++g)
-      to.scales[16 * b + g] = scale * static_cast<float>(std::to_integer<int8_t>(blocks[192 + g]));
+      scales[16 * b + g] = scale * static_cast<float>(std::to_integer<int8_t>(blocks[192 + g]));
+  }
+}
+
+HWY_NOINLINE void unpack_q6_k(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                              float* offsets) {
+  unpack_q6_k_scales(blocks, count, numbers, scales, offsets);
+  for (int64_t b = 0; b < count; ++b, blocks += layout_of(DType::q6_k).bytes) {
     for (int64_t half = 0; half < 2; ++half) {
-      uint8_t* const numbers = to.numbers + 256 * b + 128 * half;
+      uint8_t* const own = numbers + 256 * b + 128 * half;
       const std::byte* const low = blocks + 64 * half;
       const std::byte* const high = blocks + 128 + 32 * half;
       for (int64_t part = 0; part < 2; ++part) {  // of a run of 32 numbers
         const auto two = bytes_at(high + 16 * part);
         const auto first = bytes_at(low + 16 * part), second = bytes_at(low + 32 + 16 * part);
         const auto upper = [](Vector16 v) HWY_ATTR { return hn::And(v, all(48)); };
-        uint8_t* const at = numbers + 16 * part;
+        uint8_t* const at = own + 16 * part;
         hn::StoreU(hn::Or(low_nibbles(first), upper(shifted_left<4>(two))), Bytes16(), at);
         hn::StoreU(hn::Or(low_nibbles(second), upper(shifted_left<2>(two))), Bytes16(), at + 32);
         hn::StoreU(hn::Or(high_nibbles(first), upper(two)), Bytes16(), at + 64);
@@ -213,41 +253,43 @@ HWY_NOINLINE void unpack_q6_k(const std::byte* blocks, int64_t count, Unpacked t
   }
 }
 
-inline constexpr Encoding kEncodings[] = {{DType::q8_0, 128, unpack_q8_0},
-                                          {DType::q4_0, 8, unpack_nibbles<DType::q4_0, 2>},
-                                          {DType::q4_1, 0, unpack_nibbles<DType::q4_1, 4>},
-                                          {DType::q5_0, 16, unpack_fives<DType::q5_0, 2>},
-                                          {DType::q5_1, 0, unpack_fives<DType::q5_1, 4>},
-                                          {DType::iq4_nl, 128, unpack_iq4_nl},
-                                          {DType::q4_k, 0, unpack_q4_k},
-                                          {DType::q5_k, 0, unpack_q5_k},
-                                          {DType::q6_k, 32, unpack_q6_k}};
+inline constexpr Encoding kEncodings[] = {
+    {DType::q8_0, 128, unpack_q8_0, unpack_halves<DType::q8_0>},
+    {DType::q4_0, 8, unpack_nibbles<DType::q4_0, 2>, unpack_halves<DType::q4_0>},
+    {DType::q4_1, 0, unpack_nibbles<DType::q4_1, 4>, unpack_halves<DType::q4_1>},
+    {DType::q5_0, 16, unpack_fives<DType::q5_0, 2>, unpack_halves<DType::q5_0>},
+    {DType::q5_1, 0, unpack_fives<DType::q5_1, 4>, unpack_halves<DType::q5_1>},
+    {DType::iq4_nl, 128, unpack_iq4_nl, unpack_halves<DType::iq4_nl>},
+    {DType::q4_k, 0, unpack_q4_k, unpack_all_k_scales<DType::q4_k>},
+    {DType::q5_k, 0, unpack_q5_k, unpack_all_k_scales<DType::q5_k>},
+    {DType::q6_k, 32, unpack_q6_k, unpack_q6_k_scales}};
 
 #else  // HWY_SCALAR: by tensor/block_dtypes.h
 
 template <DType kDType, int kZero>
-HWY_NOINLINE void unpack_plainly(const std::byte* blocks, int64_t count, Unpacked to) {
+HWY_NOINLINE void unpack_plainly(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+                                 float* offsets) {
   constexpr int64_t kWidth = group_of(kDType), kGroups = layout_of(kDType).block / kWidth;
   NumberGroup groups[kGroups];
   for (int64_t b = 0; b < count; ++b, blocks += layout_of(kDType).bytes) {
     read_block(kDType, blocks, groups);
     for (const NumberGroup& group : groups) {
-      for (int64_t i = 0; i < kWidth; ++i) *to.numbers++ = static_cast<uint8_t>(group.integers[i] + kZero);
-      *to.scales++ = group.scale;
-      if constexpr (has_offsets(kDType)) *to.offsets++ = group.offset;
+      for (int64_t i = 0; i < kWidth; ++i) *numbers++ = static_cast<uint8_t>(group.integers[i] + kZero);
+      *scales++ = group.scale;
+      if constexpr (has_offsets(kDType)) *offsets++ = group.offset;
     }
   }
 }
 
-inline constexpr Encoding kEncodings[] = {{DType::q8_0, 128, unpack_plainly<DType::q8_0, 128>},
-                                          {DType::q4_0, 8, unpack_plainly<DType::q4_0, 8>},
-                                          {DType::q4_1, 0, unpack_plainly<DType::q4_1, 0>},
-                                          {DType::q5_0, 16, unpack_plainly<DType::q5_0, 16>},
-                                          {DType::q5_1, 0, unpack_plainly<DType::q5_1, 0>},
-                                          {DType::iq4_nl, 128, unpack_plainly<DType::iq4_nl, 128>},
-                                          {DType::q4_k, 0, unpack_plainly<DType::q4_k, 0>},
-                                          {DType::q5_k, 0, unpack_plainly<DType::q5_k, 0>},
-                                          {DType::q6_k, 32, unpack_plainly<DType::q6_k, 32>}};
+inline constexpr Encoding kEncodings[] = {{DType::q8_0, 128, unpack_plainly<DType::q8_0, 128>, nullptr},
+                                          {DType::q4_0, 8, unpack_plainly<DType::q4_0, 8>, nullptr},
+                                          {DType::q4_1, 0, unpack_plainly<DType::q4_1, 0>, nullptr},
+                                          {DType::q5_0, 16, unpack_plainly<DType::q5_0, 16>, nullptr},
+                                          {DType::q5_1, 0, unpack_plainly<DType::q5_1, 0>, nullptr},
+                                          {DType::iq4_nl, 128, unpack_plainly<DType::iq4_nl, 128>, nullptr},
+                                          {DType::q4_k, 0, unpack_plainly<DType::q4_k, 0>, nullptr},
+                                          {DType::q5_k, 0, unpack_plainly<DType::q5_k, 0>, nullptr},
+                                          {DType::q6_k, 32, unpack_plainly<DType::q6_k, 32>, nullptr}};
 
 #endif
 
