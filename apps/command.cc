@@ -44,7 +44,12 @@ Command* Command::add_subcommand(const std::string& name, const std::string& des
 }
 
 void Command::footer(const std::string& text) { app_->footer(text); }
-void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }
+void Command::callback(std::function<void()> run) {
+  app_->callback([this, run = std::move(run)] {
+    for (const auto& prepare : before_run_) prepare();
+    run();
+  });
+}
 void Command::require_subcommand(size_t least, size_t most) { app_->require_subcommand(least, most); }
 
 std::string Command::given_subcommand() const {

@@ -61,6 +61,8 @@ class Command {
   Command* add_subcommand(const std::string& name, const std::string& description);
   void footer(const std::string& text);  // of --help
   void callback(std::function<void()> run);
+  // Runs before the callback, once the command line is known to be valid.
+  void before_run(std::function<void()> prepare) { before_run_.push_back(std::move(prepare)); }
   void require_subcommand(size_t least, size_t most);
   // The name of the subcommand that was given; empty: none.
   std::string given_subcommand() const;
@@ -83,6 +85,7 @@ class Command {
   CLI::App* app_;
   std::deque<Option> options_;
   std::deque<Command> subcommands_;
+  std::vector<std::function<void()>> before_run_;
   std::string heading_ = "Subcommands";
 };
 

@@ -9,6 +9,8 @@
   COMMAND(evaluate)                    \
   COMMAND(verify_resume)               \
   COMMAND(reproduce)                   \
+  HEADING("Get models")                \
+  COMMAND(pull)                        \
   HEADING("Run models")                \
   COMMAND(translate)                   \
   COMMAND(generate)                    \

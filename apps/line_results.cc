@@ -21,7 +21,7 @@ std::string unit_of(const LineArguments& arguments) { return arguments.texts.emp
 }  // namespace
 
 Option* add_line_options(Command& command, LineArguments& arguments, const std::string& inputs) {
-  add_option(command, "model", arguments.model, "DIR", "Model folder")->required();
+  add_model_argument(command, arguments.model);
   Option* texts =
       add_option(command, "text", arguments.texts, "TEXT", inputs + " (default: each line of stdin)");
   add_load_options(command, arguments.load);

@@ -1,8 +1,23 @@
 #include "apps/load_options.h"
 
+#include "qkv/hub/cache.h"
 #include "qkv/ops/quantize.h"
 
 namespace qkv::apps {
+
+Option* add_model_option(Command& command, const std::string& name, std::string& model,
+                         const std::string& help, const std::string& type) {
+  command.before_run([&model] {
+    if (!model.empty()) model = hub::model_folder(model);
+  });
+  return add_option(command, name, model, type, help);
+}
+
+Option* add_model_argument(Command& command, std::string& model) {
+  return add_model_option(command, "model", model,
+                          "Model folder, or the name of a model that qkv pull downloaded")
+      ->required();
+}
 
 void add_dtype_option(Command& command, std::optional<DType>& dtype) {
   Choices<DType> choices;
@@ -20,6 +35,9 @@ void add_load_options(Command& command, models::LoadOptions& load) {
   add_device_option(command, load.device);
   add_option(command, "--adapter", load.adapter, "DIR",
              "LoRA adapter of the model: a folder that qkv train or PEFT wrote (default: none)");
+  command.before_run([&load] {
+    if (!load.adapter.empty()) load.adapter = hub::model_folder(load.adapter.string());
+  });
 }
 
 void add_device_option(Command& command, Device& device) {

@@ -6,6 +6,12 @@
 
 namespace qkv::apps {
 
+// An option or argument with a model's folder, or its name of the hub, which is replaced by its folder in the
+// cache before the command runs (hub::model_folder).
+Option* add_model_option(Command& command, const std::string& name, std::string& model,
+                         const std::string& help, const std::string& type = "DIR");
+Option* add_model_argument(Command& command, std::string& model);
+
 // --dtype, --device and --adapter of a command that runs a model. `load` must live as long as the command; so
 // must the variables below.
 void add_load_options(Command& command, models::LoadOptions& load);

@@ -58,7 +58,7 @@ function(qkv_layer name)
   # in anonymous namespaces outside a main file (json, tokenizer). proof.cc has its own definition. Boost's headers are
   # large.
   qkv_unity(qkv_${name} WITHOUT "/kernels/cpu/" "/families/.*/" "/text/steps/" "/train/tasks/" "/base/json\\.cc$"
-    "/text/tokenizer\\.cc$" "/proof\\.cc$" "/serve/http/server\\.cc$")
+    "/text/tokenizer\\.cc$" "/proof\\.cc$" "/serve/http/server\\.cc$" "/hub/http\\.cc$")
   set_target_properties(qkv_${name} PROPERTIES QKV_USES "${ARG_USES}" QKV_LIBRARIES "${ARG_LIBRARIES}")
 endfunction()
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "qkv/hub/cache.h"
 #include "qkv/serve/error.h"
 
 namespace qkv::serve {
@@ -65,7 +66,8 @@ Models::~Models() {
 std::vector<ModelHandle> Models::open() {
   std::vector<ModelHandle> result;
   for (const ModelFolder& one : folders_) {
-    auto model = std::make_unique<ServedModel>(one.name, one.folder, load_, options_);
+    auto model =
+        std::make_unique<ServedModel>(one.name, hub::model_folder(one.folder.string()), load_, options_);
     // Made now: releasing a model must not need memory.
     const auto place = std::make_shared<std::list<std::unique_ptr<ServedModel>>>(1);
     {

@@ -20,7 +20,8 @@ struct ModelFolder {
   std::filesystem::path folder;
 };
 
-// "NAME=DIR", or "DIR", whose name is that of its last part. Throws UsageError for an empty name or folder.
+// "NAME=DIR", or "DIR", whose name is that of its last part. A folder may be a name of the hub, whose
+// revision in the cache is looked up at each opening. Throws UsageError for an empty name or folder.
 ModelFolder parse_model_folder(const std::string& text);
 
 class Models {

@@ -78,6 +78,24 @@ TEST_F(QuantizeCommand, Int4IsQ4_0) {
   output("self-test @/int4");
 }
 
+TEST_F(QuantizeCommand, CalibratesALanguageModelAndPrintsItsPerplexities) {
+  const std::string text =
+      "The captain said that he would not sail. The ship was old, and the sea was high.\n";
+  scratch_.write("text", text + "\n" + text + "\n" + text);
+  const Outcome outcome =
+      run("quantize %hub/SmolLM2-135M --dtype q4_0 --calibrate @/text --out @/calibrated");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  expect_parts(outcome.err, {"perplexity of the last tenth of ", " in f32, ", " rounded, ", " calibrated"});
+  output("generate @/calibrated --prompt Once --max-new-tokens 4");
+  expect_refused("quantize %hub/SmolLM2-135M --dtype int8 --calibrate @/text --out @/new", 2,
+                 {"--calibrate: expected --dtype of blocks", "int8"});
+  expect_refused("quantize @/model --dtype q4_0 --calibrate @/text --out @/new", 1, {"language model"});
+  scratch_.write("short", "a");
+  expect_refused("quantize %hub/SmolLM2-135M --dtype q4_0 --calibrate @/short --out @/new", 1,
+                 {path("short")});
+  EXPECT_FALSE(fs::exists(scratch_ / "new"));
+}
+
 TEST_F(QuantizeCommand, RefusesBadArguments) {
   scratch_.write("file", "x");
   expect_refused("quantize @/model --dtype int3 --out @/out", 2, {"--dtype", "int3"});

@@ -15,6 +15,7 @@
 
 #include "tests/apps/run.h"
 #include "tests/serve/http/raw_client.h"
+#include "tests/support/environment.h"
 
 namespace {
 
@@ -181,6 +182,25 @@ TEST_F(Serve, ReloadsModelsOnSighup) {
   EXPECT_TRUE(server.wait_for("models not reloaded, the present ones stay: "));
   EXPECT_NE(answer_to(server.port(), "/v1/completions", {{"prompt", "a"}, {"max_tokens", 2}}).find("200 OK"),
             std::string::npos);
+}
+
+// What qkv pull does: it adds a snapshot, then changes the reference.
+TEST_F(Serve, OpensModelsOfTheHubByNameAndTheirNewestRevisionOnSighup) {
+  const std::string first(40, '1'), second(40, '2'), repository = "models--org--tiny/";
+  std::filesystem::create_directories(scratch_ / (repository + "snapshots"));
+  std::filesystem::copy(kMarian, scratch_ / (repository + "snapshots/" + first));
+  std::filesystem::copy(kLlama, scratch_ / (repository + "snapshots/" + second));
+  scratch_.write(repository + "refs/main", first);
+  Environment environment;
+  environment.set({{"HF_HUB_CACHE", scratch_.path().string()}});
+  ServeProcess server({"org/tiny", "--port", "0"});
+  const json text{{"model", "tiny"}, {"text", "forty"}},
+      prompt{{"model", "tiny"}, {"prompt", "a"}, {"max_tokens", 2}};
+  EXPECT_NE(answer_to(server.port(), "/v1/translate", text).find("200 OK"), std::string::npos);
+  scratch_.write(repository + "refs/main", second);
+  server.signal(SIGHUP);
+  EXPECT_TRUE(server.wait_for("models reloaded"));
+  EXPECT_NE(answer_to(server.port(), "/v1/completions", prompt).find("200 OK"), std::string::npos);
 }
 
 TEST_F(Serve, LogsRequestsWithoutTheirTexts) {

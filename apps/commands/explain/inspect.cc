@@ -326,8 +326,8 @@ void add_inspect(Command& app) {
       "  qkv inspect --layer attention --d-model 512 --heads 8 --batch 32 --length 1024 --json");
   const auto arguments = std::make_shared<InspectArguments>();
   InspectArguments& a = *arguments;
-  Option* model =
-      add_option(*command, "model", a.model, "DIR", "Model folder (default: none, with --preset or --layer)");
+  Option* model = add_model_option(*command, "model", a.model,
+                                   "Model folder, or name (default: none, with --preset or --layer)");
   Option* preset = add_choice(*command, "--preset", a.preset, names_of(models::preset_names()),
                               "A model by preset, without a folder (default: none)");
   Option* layer = add_choice(*command, "--layer", a.layer, names_of({"attention", "feed-forward"}),

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/command.h"
 #include "apps/folder_checks.h"
+#include "apps/load_options.h"
 #include "apps/terminal.h"
 #include "qkv/base/parallel.h"
 #include "qkv/base/processors.h"
@@ -108,7 +108,8 @@ void add_self_test(Command& app) {
     bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  add_option(*command, "model", arguments->model, "DIR", "Model folder to check (default: this machine)");
+  add_model_option(*command, "model", arguments->model,
+                   "Model folder to check, or name (default: this machine)");
   command->add_flag("--json", arguments->json, "Print one JSON object");
   add_threads_option(*command);
   command->callback([arguments] {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "apps/cli/messages.h"
-#include "apps/command.h"
 #include "apps/lm_documents.h"
+#include "apps/load_options.h"
 #include "apps/progress.h"
 #include "apps/terminal.h"
 #include "qkv/base/files.h"
@@ -158,7 +158,7 @@ void add_quantize(Command& app) {
       "quality with qkv evaluate.",
       "qkv quantize model --dtype q8_0 --out model-q8_0 && qkv generate model-q8_0 --prompt 'Once'");
   const auto arguments = std::make_shared<QuantizeArguments>();
-  add_option(*command, "model", arguments->model, "DIR", "Model folder")->required();
+  add_model_argument(*command, arguments->model);
   Choices<DType> choices{{"int4", DType::q4_0}};
   for (const std::string& name : weight_dtype_names()) {
     if (name != "f32") choices.emplace_back(name, weight_dtype_from_name(name));

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "apps/cli/messages.h"
-#include "apps/command.h"
+#include "apps/load_options.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
@@ -62,7 +62,8 @@ void add_shortlist(Command& app) {
       "Uses IBM model 1 (Brown et al. 1993).",
       "qkv shortlist --model model --src train.en --tgt train.de --out model.shortlist");
   const auto arguments = std::make_shared<ShortlistArguments>();
-  add_option(*command, "--model", arguments->model, "DIR", "Model folder, for its vocabularies")->required();
+  add_model_option(*command, "--model", arguments->model, "Model folder, or name, for its vocabularies")
+      ->required();
   add_option(*command, "--src", arguments->files.source, "FILE", "Source text, one sentence per line")
       ->required();
   add_option(*command, "--tgt", arguments->files.target, "FILE", "Its translation, line by line")->required();

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/messages.h"
-#include "apps/command.h"
 #include "apps/line_results.h"
+#include "apps/load_options.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/models/hub/pretrained.h"
@@ -132,7 +132,9 @@ void add_tokenize(Command& app) {
       "or as a file.",
       "echo 'Hello, world!' | qkv tokenize gpt2 --json");
   const auto arguments = std::make_shared<TokenizeArguments>();
-  add_option(*command, "tokenizer", arguments->tokenizer, "DIR|FILE", "Model folder, or a tokenizer file")
+  add_model_option(*command, "tokenizer", arguments->tokenizer,
+                   "Model folder, a tokenizer file, or the name of a model that qkv pull downloaded",
+                   "DIR|FILE")
       ->required();
   add_option(*command, "--text", arguments->texts, "TEXT",
              "Text instead of stdin; may be given several times (default: each line of stdin)");

@@ -12,6 +12,7 @@
 #include "apps/sampling_options.h"
 #include "apps/trace_file.h"
 #include "qkv/base/error.h"
+#include "qkv/hub/cache.h"
 #include "qkv/pipelines/translate.h"
 
 namespace qkv::apps {
@@ -154,6 +155,9 @@ void add_translate(Command& app) {
              "Write the candidates of each step of the beam search, a JSON object per line (default: none)");
   command->add_flag("--profile", arguments->profile,
                     "Print time and memory by operation on stderr at the end; with --json as one object");
+  command->before_run([arguments] {
+    for (std::string& model : arguments->ensemble) model = hub::model_folder(model);
+  });
   command->callback([arguments] { translate(*arguments); });
 }
 

@@ -7,6 +7,7 @@
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
+#include "qkv/hub/cache.h"
 #include "qkv/models/hub/adapter.h"
 #include "qkv/models/hub/copies.h"
 #include "qkv/pipelines/proof/proof.h"
@@ -42,6 +43,10 @@ void add_merge(Command& app) {
       ->required();
   add_option(*command, "--out", arguments->out, "DIR", "New folder: empty or nonexistent")->required();
   add_threads_option(*command);
+  command->before_run([arguments] {
+    if (arguments->model) arguments->model = hub::model_folder(*arguments->model);
+    arguments->adapter = hub::model_folder(arguments->adapter);
+  });
   command->callback([arguments] { merge(*arguments); });
 }
 

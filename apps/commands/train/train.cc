@@ -21,6 +21,7 @@
 #include "apps/terminal.h"
 #include "apps/training_task.h"
 #include "qkv/base/error.h"
+#include "qkv/hub/cache.h"
 
 namespace qkv::apps {
 namespace {
@@ -324,6 +325,12 @@ void add_flags(Command& command, const Arguments& arguments, const std::vector<t
       continue;
     }
     Option* option = command.add_text(flag.flag, take, help)->type_name(flag.unit);
+    if (flag.unit == "DIR") {  // of a model or its tokenizer
+      command.before_run([arguments, field = flag.field] {
+        if (const auto given = arguments->fields.find(field); given != arguments->fields.end())
+          given->second = hub::model_folder(given->second);
+      });
+    }
     if (const std::vector<std::string> choices = choices_of(flag.unit); !choices.empty())
       option->check(one_of(choices));
     if (!flag.value.empty() && help.find("(default: ") == std::string::npos) option->default_str(flag.value);

@@ -7,6 +7,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/hub/cache.h"
 #include "qkv/io/checksums.h"
 #include "qkv/io/crc32c.h"
 #include "qkv/models/hub/config_reader.h"
@@ -230,8 +231,16 @@ bool is_adapter(const std::filesystem::path& folder) {
 
 std::filesystem::path base_folder(const std::filesystem::path& adapter) {
   const std::filesystem::path path = adapter / kAdapterConfig;
-  std::string name = ConfigReader(read_file(path), path.string()).string("base_model_name_or_path", "");
-  if (std::filesystem::is_directory(name)) return name;
+  const std::string name = ConfigReader(read_file(path), path.string()).string("base_model_name_or_path", "");
+  std::string folder;
+  try {
+    folder = hub::model_folder(name);
+  } catch (const IoError& error) {
+    throw IoError(concat(path.string(),
+                         ": base_model_name_or_path: expected the folder of the base model, found \"", name,
+                         "\": ", error.what()));
+  }
+  if (std::filesystem::is_directory(folder)) return folder;
   throw IoError(concat(path.string(),
                        ": base_model_name_or_path: expected the folder of the base model, found \"", name,
                        "\", which is none on this machine"));

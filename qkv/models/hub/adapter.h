@@ -51,7 +51,7 @@ std::string base_checksum(const std::filesystem::path& folder);
 bool is_adapter(const std::filesystem::path& folder);
 
 // The folder of an adapter's base model, by its `base_model_name_or_path`, which is relative to the working
-// folder. Throws IoError if there is none, as for a name on the hub.
+// folder, or in the cache of the hub. Throws IoError if there is none.
 std::filesystem::path base_folder(const std::filesystem::path& adapter);
 
 }  // namespace qkv::models

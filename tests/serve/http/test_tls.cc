@@ -1,10 +1,7 @@
 // HTTP over TLS, with OpenSSL as the client.
 
 #include <gtest/gtest.h>
-#include <openssl/ec.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 
 #include <atomic>
 #include <memory>
@@ -14,6 +11,7 @@
 #include "qkv/base/error.h"
 #include "qkv/serve/http/server.h"
 #include "tests/serve/http/raw_client.h"
+#include "tests/support/certificates.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -26,39 +24,8 @@ using serve::HttpRequest;
 using serve::HttpServer;
 using serve::ReplyHandle;
 
-template <class T, void (*Free)(T*)>
-struct FreedBy {
-  void operator()(T* object) const { Free(object); }
-};
-using Key = std::unique_ptr<EVP_PKEY, FreedBy<EVP_PKEY, EVP_PKEY_free>>;
-using Certificate = std::unique_ptr<X509, FreedBy<X509, X509_free>>;
 using Context = std::unique_ptr<SSL_CTX, FreedBy<SSL_CTX, SSL_CTX_free>>;
 using Session = std::unique_ptr<SSL, FreedBy<SSL, SSL_free>>;
-
-// A key, and a certificate of "localhost" that it has signed itself, as PEM files NAME.key and NAME.pem.
-void write_certificate(const Scratch& scratch, const std::string& name) {
-  const Key key(EVP_EC_gen("P-256"));
-  const Certificate certificate(X509_new());
-  X509_set_version(certificate.get(), 2);
-  ASN1_INTEGER_set(X509_get_serialNumber(certificate.get()), 1);
-  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 3600);
-  X509_set_pubkey(certificate.get(), key.get());
-  X509_NAME* const subject = X509_get_subject_name(certificate.get());
-  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"),
-                             -1, -1, 0);
-  X509_set_issuer_name(certificate.get(), subject);
-  ASSERT_GT(X509_sign(certificate.get(), key.get(), EVP_sha256()), 0);
-  const auto write = [&](const std::string& file, const auto& put) {
-    BIO* const bio = BIO_new_file((scratch / file).c_str(), "w");
-    EXPECT_EQ(put(bio), 1);
-    BIO_free(bio);
-  };
-  write(name + ".key", [&](BIO* bio) {
-    return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-  });
-  write(name + ".pem", [&](BIO* bio) { return PEM_write_bio_X509(bio, certificate.get()); });
-}
 
 // A connection that trusts `certificate` alone.
 class TlsClient {
