@@ -11,8 +11,8 @@ Needs torch and transformers from PyPI, and for llama.cpp xllamacpp and gguf (no
                 prompt to the last token, including prefill: transformers' generate() in f32 with sdpa, llama.cpp's completions
                 of token ids (its int8 is Q8_0), qkv generate with a line on its stdin. "the same" is the number of leading
                 tokens equal to qkv's in f32: with random weights, likely tokens are so close that rounding to bf16 or int8 soon
-                changes one. --model uses a folder with trained weights, and --gguf the same model as a GGUF file, which
-                llama.cpp runs unchanged and converted to the dtypes above.
+                changes one. --model uses a folder with trained weights, and --gguf the same model as a GGUF file, which both
+                run unchanged and as Q8_0, and llama.cpp also converted to the dtypes above.
   lengths       one text of somewhat more than --longest tokens by a LLaMA-shaped model with 8 layers of width 512 and rotary
                 positions, sampled with --top-k 40: milliseconds per token by number of preceding tokens, from the times at
                 which the text arrives
@@ -147,8 +147,9 @@ def worker(file):
 
 def qkv_generate(arguments, model, form, threads, prompts, new):
     def generating(count):
-        process = LineProcess([arguments.qkv, "generate", model, "--dtype", form, "--threads", threads, "--json", "--max-new-tokens",
-                               count, "--min-new-tokens", count, "--chunk-lines", 1])
+        dtype = ["--dtype", form] if form else []
+        process = LineProcess([arguments.qkv, "generate", model, *dtype, "--threads", threads, "--json", "--max-new-tokens", count,
+                               "--min-new-tokens", count, "--chunk-lines", 1])
         process.ask(prompts[0])
         return process
 
@@ -228,6 +229,10 @@ def compare_texts(arguments):
     if not arguments.no_llama and (arguments.gguf or not arguments.model):
         forms = (*FORMS, "as it is") if arguments.gguf else FORMS
         sides |= {f"llama.cpp {form}": theirs("llama.cpp", form) for form in forms}
+        # qkv reads the files too: weights in blocks, without a conversion.
+        for form in ("q8_0", "as it is") if arguments.gguf else ():
+            file = gguf_of("int8" if form == "q8_0" else form)
+            sides[f"qkv {form}"] = lambda threads, file=file: qkv_generate(arguments, file, None, threads, texts, NEW)
     table("Generation", ["program", "threads", "tokens/s", "ms/token", "load ms", "peak MB", "the same"])
     rates = {}
     for threads in arguments.thread_counts:
@@ -245,8 +250,11 @@ def compare_texts(arguments):
     for name in sides:
         form = name.split()[-1]
         for threads in arguments.thread_counts:
-            if not name.startswith("qkv") and form in FORMS:
-                row(f"qkv {form}, {name}", threads, f"{rates[f'qkv {form}', threads] / rates[name, threads]:.2f}")
+            if name.startswith("qkv"):
+                continue
+            pairs = {"int8": ("int8", "q8_0"), "is": ("as it is",)}.get(form, (form,))
+            for own in (pair for pair in pairs if (f"qkv {pair}", threads) in rates):
+                row(f"qkv {own}, {name}", threads, f"{rates[f'qkv {own}', threads] / rates[name, threads]:.2f}")
 
 
 def compare_lengths(arguments):
