@@ -4,6 +4,13 @@
 
 namespace qkv::apps {
 
+void add_model_argument(Command& command, std::string& model, ModelPath path, const std::string& whose) {
+  const bool gguf = path == ModelPath::folder_or_gguf;
+  add_option(command, "model", model, gguf ? "DIR|FILE.gguf" : "DIR",
+             concat(gguf ? "Model folder, or a GGUF file" : "Model folder", whose.empty() ? "" : " ", whose))
+      ->required();
+}
+
 void add_dtype_option(Command& command, std::optional<DType>& dtype) {
   Choices<DType> choices;
   for (const DType one : kWeightDTypes) choices.emplace_back(weight_dtype_name(one), one);

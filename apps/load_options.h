@@ -6,6 +6,12 @@
 
 namespace qkv::apps {
 
+// What a command opens. GGUF files have language models and encoders of texts.
+enum class ModelPath : uint8_t { folder, folder_or_gguf };
+
+// The argument "model", required. `whose`: "with a chat template".
+void add_model_argument(Command& command, std::string& model, ModelPath path, const std::string& whose = "");
+
 // --dtype, --device and --adapter of a command that runs a model. `load` must live as long as the command; so
 // must the variables below.
 void add_load_options(Command& command, models::LoadOptions& load);

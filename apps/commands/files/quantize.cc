@@ -11,6 +11,7 @@
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/hub/copies.h"
+#include "qkv/models/hub/model_file.h"
 #include "qkv/ops/quantize.h"
 #include "qkv/pipelines/proof/proof.h"
 
@@ -50,6 +51,7 @@ bool holds_rounded_weights(const std::filesystem::path& folder) {
 }
 
 void quantize(const QuantizeArguments& arguments) {
+  models::refuse_gguf(arguments.model, "model");
   const int64_t before = weight_bytes(arguments.model);
   const bool rounded = holds_rounded_weights(arguments.model);
   int64_t after = 0;
