@@ -16,8 +16,8 @@ struct Reader {
 };
 
 // One file each, in the folder of the layer that reads.
-extern const Reader chat_template, checkpoint, cifar, command_line, corpus, generation_config, idx, image,
-    marian_files, merges_files, model_config, model_folder, preprocessor_config, proof, safetensors,
+extern const Reader chat_template, checkpoint, cifar, command_line, corpus, generation_config, gguf, idx,
+    image, marian_files, merges_files, model_config, model_folder, preprocessor_config, proof, safetensors,
     sentence_transformer, sentencepiece, sentencepiece_files, shard_index, shortlist, text_file, token_store,
     tokenizer_json, wordpiece_files;
 
