@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
+#include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/verify.h"
 #include "qkv/pipelines/proof/proof.h"
 
@@ -58,6 +59,7 @@ void verify_folder_weights(const std::string& folder, bool json) {
 }
 
 void self_test_folder(const std::string& folder, bool json) {
+  models::refuse_gguf(folder, "model");
   if (!std::filesystem::is_directory(folder))
     throw IoError(concat("model folder ", folder, ": there is no such folder"));
   const pipelines::ProofReport report = pipelines::check_proof(folder);

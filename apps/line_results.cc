@@ -20,8 +20,9 @@ std::string unit_of(const LineArguments& arguments) { return arguments.texts.emp
 
 }  // namespace
 
-Option* add_line_options(Command& command, LineArguments& arguments, const std::string& inputs) {
-  add_model_argument(command, arguments.model);
+Option* add_line_options(Command& command, LineArguments& arguments, const std::string& inputs,
+                         ModelPath path) {
+  add_model_argument(command, arguments.model, path);
   Option* texts =
       add_option(command, "text", arguments.texts, "TEXT", inputs + " (default: each line of stdin)");
   add_load_options(command, arguments.load);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/command.h"
+#include "apps/load_options.h"
 #include "qkv/models/hub/load_options.h"
 #include "qkv/pipelines/json.h"
 #include "qkv/pipelines/lines.h"
@@ -25,9 +26,10 @@ struct LineArguments {
 
 enum class Inputs { texts, image_files };
 
-// The model folder, the texts, --dtype, --json, --chunk-lines and --threads. Returns the argument of the
+// The model, the texts, --dtype, --json, --chunk-lines and --threads. Returns the argument of the
 // texts. `arguments` must live as long as the command.
-Option* add_line_options(Command& command, LineArguments& arguments, const std::string& inputs = "Texts");
+Option* add_line_options(Command& command, LineArguments& arguments, const std::string& inputs = "Texts",
+                         ModelPath path = ModelPath::folder);
 
 // The texts, or the lines of stdin; those from a terminal are processed one by one. Warns of a text that is
 // the name of a file. Throws UsageError.

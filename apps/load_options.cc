@@ -13,9 +13,13 @@ Option* add_model_option(Command& command, const std::string& name, std::string&
   return add_option(command, name, model, type, help);
 }
 
-Option* add_model_argument(Command& command, std::string& model) {
-  return add_model_option(command, "model", model,
-                          "Model folder, or the name of a model that qkv pull downloaded")
+Option* add_model_argument(Command& command, std::string& model, ModelPath path, const std::string& whose) {
+  const bool gguf = path == ModelPath::folder_or_gguf;
+  return add_model_option(
+             command, "model", model,
+             concat(gguf ? "Model folder, GGUF file" : "Model folder",
+                    ", or the name of a model that qkv pull downloaded", whose.empty() ? "" : ", ", whose),
+             gguf ? "DIR|FILE.gguf" : "DIR")
       ->required();
 }
 

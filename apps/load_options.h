@@ -10,7 +10,13 @@ namespace qkv::apps {
 // cache before the command runs (hub::model_folder).
 Option* add_model_option(Command& command, const std::string& name, std::string& model,
                          const std::string& help, const std::string& type = "DIR");
-Option* add_model_argument(Command& command, std::string& model);
+
+// What a command opens. GGUF files have language models and encoders of texts.
+enum class ModelPath : uint8_t { folder, folder_or_gguf };
+
+// The argument "model", required. `whose`: "with a chat template".
+Option* add_model_argument(Command& command, std::string& model, ModelPath path,
+                           const std::string& whose = "");
 
 // --dtype, --device and --adapter of a command that runs a model. `load` must live as long as the command; so
 // must the variables below.

@@ -73,7 +73,8 @@ void add_lm_evaluation(Command& group) {
       "between tokenizers.",
       "qkv evaluate lm model --test test.txt");
   const auto arguments = std::make_shared<EvaluateLmArguments>();
-  add_evaluation_arguments(*command, *arguments, "FILE", "Text; may be compressed by gzip");
+  add_evaluation_arguments(*command, *arguments, "FILE", "Text; may be compressed by gzip",
+                           ModelPath::folder_or_gguf);
   Choices<data::DocumentBounds> bounds;
   for (const auto& [word, value] : words(data::DocumentBounds{})) bounds.emplace_back(word, value);
   add_choice(*command, "--documents", arguments->documents, bounds,

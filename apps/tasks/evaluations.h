@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/command.h"
+#include "apps/load_options.h"
 #include "qkv/models/hub/load_options.h"
 
 namespace qkv::apps {
@@ -16,7 +17,7 @@ struct EvaluationArguments {
 
 // Adds the arguments model, --test, --json, and those of add_load_options() and add_threads_option().
 void add_evaluation_arguments(Command& command, EvaluationArguments& arguments, const std::string& test_type,
-                              const std::string& test_help);
+                              const std::string& test_help, ModelPath path = ModelPath::folder);
 
 void add_classify_evaluation(Command& group);
 void add_tag_evaluation(Command& group);

@@ -54,6 +54,10 @@ std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterV
     if (found == parts.end()) found = parts.insert(parts.end(), {.name = part});
     found->parameters += parameter.shape.numel();
     if (is_active(name, stack)) found->active += parameter.shape.numel();
+    const DType dtype = parameter.variable.value().dtype();
+    auto own = std::ranges::find(found->dtypes, dtype, &std::pair<DType, int64_t>::first);
+    if (own == found->dtypes.end()) own = found->dtypes.insert(own, {dtype, 0});
+    own->second += parameter.shape.numel();
     found->weight_bytes += bytes(parameter.variable.value()) + bytes(parameter.weight().scales());
   });
   return parts;

@@ -2,6 +2,7 @@
 // Parameter counts of a model by part.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "qkv/nn/layer_options.h"
@@ -16,6 +17,7 @@ struct PartCount {
   int64_t parameters = 0;
   int64_t active = 0;        // those that a token uses: of the experts, its own alone
   int64_t weight_bytes = 0;  // in their actual dtypes
+  std::vector<std::pair<DType, int64_t>> dtypes = {};  // these, and the parameters of each
 };
 
 // Sums over all layers, in order of first visit.

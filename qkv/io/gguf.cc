@@ -278,26 +278,27 @@ const GgufFile::Value* GgufFile::find(std::string_view key) const {
   return found == values_.end() ? nullptr : &found->second;
 }
 
-void GgufFile::reject(std::string_view key, const std::string& expected) const {
+std::string GgufFile::shown(std::string_view key) const {
   const Value* const value = find(key);
-  std::string found = "none";
-  if (value != nullptr) {
-    const auto show = [&](const auto& one) {
-      using T = std::decay_t<decltype(one)>;
-      if constexpr (std::is_same_v<T, List>) {
-        found = concat("a list of ", one.count, " values, each ", kKindNames[one.kind]);
-      } else if constexpr (std::is_same_v<T, bool>) {
-        found = one ? "true" : "false";
-      } else if constexpr (std::is_same_v<T, std::string_view>) {
-        found = one.size() <= 80 && valid_utf8(one) ? concat('"', one, '"')
-                                                    : concat("a text of ", one.size(), " bytes");
-      } else {
-        found = concat(one);
-      }
-    };
-    std::visit(show, *value);
-  }
-  throw DataError(concat(path_.string(), ": ", key, ": expected ", expected, ", found ", found));
+  if (value == nullptr) return "none";
+  const auto show = [](const auto& one) {
+    using T = std::decay_t<decltype(one)>;
+    if constexpr (std::is_same_v<T, List>) {
+      return concat("a list of ", one.count, " values, each ", kKindNames[one.kind]);
+    } else if constexpr (std::is_same_v<T, bool>) {
+      return std::string(one ? "true" : "false");
+    } else if constexpr (std::is_same_v<T, std::string_view>) {
+      return one.size() <= 80 && valid_utf8(one) ? concat('"', one, '"')
+                                                 : concat("a text of ", one.size(), " bytes");
+    } else {
+      return concat(one);
+    }
+  };
+  return std::visit(show, *value);
+}
+
+void GgufFile::reject(std::string_view key, const std::string& expected) const {
+  throw DataError(concat(path_.string(), ": ", key, ": expected ", expected, ", found ", shown(key)));
 }
 
 template <class T>

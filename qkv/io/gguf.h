@@ -43,6 +43,8 @@ class GgufFile {
   std::vector<int64_t> integers(std::string_view key) const;
   std::vector<double> numbers(std::string_view key) const;
   std::vector<std::string_view> texts(std::string_view key) const;
+  // A value for people: a text in quotes, of others only the size. "none" if the file lacks it.
+  std::string shown(std::string_view key) const;
   // Throws DataError: "FILE: KEY: expected EXPECTED, found ...".
   [[noreturn]] void reject(std::string_view key, const std::string& expected) const;
 

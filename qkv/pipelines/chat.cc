@@ -8,6 +8,8 @@
 #include "qkv/base/files.h"
 #include "qkv/base/utf8.h"
 #include "qkv/jinja/template.h"
+#include "qkv/models/gguf/gguf_model.h"
+#include "qkv/models/hub/model_file.h"
 #include "qkv/pipelines/search_defaults.h"
 
 namespace qkv::pipelines {
@@ -19,10 +21,11 @@ using Templates = std::map<std::string, std::string>;  // sources by name
 constexpr const char* kDefault = "default";
 
 // "chat_template" of a JSON file, by names.
-Templates templates_in(const fs::path& file) {
+Templates templates_in(const fs::path& model, const char* name) {
   Templates found;
-  if (!fs::exists(file)) return found;
-  const auto part = parse_json(read_file(file), file.string()).find("chat_template");
+  const auto text = models::read_model_file(model, name);
+  if (!text) return found;
+  const auto part = parse_json(*text, models::model_file_name(model, name)).find("chat_template");
   if (!part) return found;
   if (part->is_string()) return {{kDefault, part->string()}};
   if (!part->is_array()) part->fail("a text, or a list of names and templates");
@@ -39,17 +42,19 @@ Templates templates_of(const fs::path& folder) {
       if (file.extension() == ".jinja") found[file.stem().string()] = read_file(file);
     }
   }
-  if (found.empty()) found = templates_in(folder / "tokenizer_config.json");
-  if (found.empty()) found = templates_in(folder / "chat_template.json");
+  if (found.empty()) found = templates_in(folder, "tokenizer_config.json");
+  if (found.empty()) found = templates_in(folder, "chat_template.json");
   return found;
 }
 
 std::string source_of(const fs::path& folder, const std::string& name) {
   const Templates all = templates_of(folder);
   if (all.empty()) {
-    throw DataError(concat(folder.string(),
-                           ": expected a chat template in chat_template.jinja, tokenizer_config.json or "
-                           "chat_template.json, found none: a model of conversations has one"));
+    throw DataError(concat(folder.string(), ": expected a chat template in ",
+                           models::is_gguf(folder)
+                               ? "tokenizer.chat_template"
+                               : "chat_template.jinja, tokenizer_config.json or chat_template.json",
+                           ", found none: a model of conversations has one"));
   }
   if (const auto found = all.find(name); found != all.end()) return found->second;
   std::string names;
@@ -172,10 +177,11 @@ std::vector<int32_t> ChatTemplate::ids(std::string_view prompt) const {
 
 GenerateOptions chat_options(const TextGenerator& generator) {
   GenerateOptions options = generator.default_options();
-  const fs::path file = generator.model().folder / "generation_config.json";
+  const fs::path& folder = generator.model().folder;
+  constexpr const char* kFile = "generation_config.json";
   bool samples = false, has_length = false;
-  if (fs::exists(file)) {
-    const JsonValue root = parse_json(read_file(file), file.string());
+  if (const auto text = models::read_model_file(folder, kFile)) {
+    const JsonValue root = parse_json(*text, models::model_file_name(folder, kFile));
     samples = root.boolean_or("do_sample", false);
     has_length = root.has("max_new_tokens") || root.has("max_length");
   }

@@ -4,6 +4,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/models/hub/family.h"
+#include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/pretrained.h"
 
 namespace qkv::pipelines {
@@ -43,9 +44,9 @@ KindText text_of(FolderKind kind) {
 void require_kind(const path& folder, FolderKind wanted, FolderKind found) {
   if (found == wanted) return;
   const KindText expected = text_of(wanted), other = text_of(found);
-  throw DataError(concat((folder / "config.json").string(), ": \"model_type\": expected ", expected.what,
-                         " (", expected.families, "), found \"", models::family_of(folder), "\", ",
-                         other.what, "; open it with ", other.used_by));
+  throw DataError(concat(models::model_file_name(folder, "config.json"), ": \"model_type\": expected ",
+                         expected.what, " (", expected.families, "), found \"", models::family_of(folder),
+                         "\", ", other.what, "; open it with ", other.used_by));
 }
 
 std::shared_ptr<const models::TranslationModel> load_translation(const path& folder,

@@ -6,6 +6,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/models/hub/config_reader.h"
+#include "qkv/models/hub/model_file.h"
 #include "qkv/pipelines/row_results.h"
 #include "qkv/pipelines/sentence_transformer.h"
 
@@ -20,8 +21,9 @@ bool is_identity(const models::ConfigReader& reader, const char* field) {
 }
 
 bool has_raw_scores(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "config.json";
-  const models::ConfigReader config(read_file(path), path.string());
+  constexpr const char* kFile = "config.json";
+  const models::ConfigReader config(models::read_model_file(folder, kFile).value(),
+                                    models::model_file_name(folder, kFile));
   if (config.has("sentence_transformers"))
     return is_identity(config.object("sentence_transformers"), "activation_fn");
   return is_identity(config, "sbert_ce_default_activation_function");

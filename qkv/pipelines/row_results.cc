@@ -7,6 +7,7 @@
 #include "qkv/base/error.h"
 #include "qkv/kernels/loss.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/models/hub/model_file.h"
 
 namespace qkv::pipelines {
 
@@ -130,8 +131,8 @@ void require_finite(const Tensor& hidden) {
 
 void require_head(bool has, const std::filesystem::path& folder, const char* head) {
   if (!has)
-    throw DataError(
-        concat((folder / "config.json").string(), ": expected a model with ", head, " head, found none"));
+    throw DataError(concat(models::model_file_name(folder, "config.json"), ": expected a model with ", head,
+                           " head, found none"));
 }
 
 void require_vector(const EmbedOptions& options, bool model_has_pooler, int64_t width) {

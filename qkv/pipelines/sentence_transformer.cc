@@ -7,6 +7,7 @@
 #include "qkv/base/files.h"
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/config_writer.h"
+#include "qkv/models/hub/model_file.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -14,11 +15,17 @@ namespace {
 using models::ConfigReader;
 using std::filesystem::path;
 
-ConfigReader open(const path& file) { return {read_file(file), file.string()}; }
+constexpr const char* kModules = "modules.json";
 
-std::optional<ConfigReader> open_if_there(const path& file) {
-  std::error_code too_long;  // an invalid file name does not exist
-  return std::filesystem::exists(file, too_long) ? std::optional(open(file)) : std::nullopt;
+std::optional<ConfigReader> open_if_there(const path& model, const path& name) {
+  const auto text = models::read_model_file(model, name.string());
+  if (!text) return std::nullopt;
+  return ConfigReader(*text, models::model_file_name(model, name.string()));
+}
+
+ConfigReader open(const path& model, const path& name) {
+  if (auto reader = open_if_there(model, name)) return *reader;
+  return {read_file(model / name), ""};  // throws
 }
 
 // A pooling mode: its name since version 6, and its flag in older versions.
@@ -68,12 +75,12 @@ Pooling pooling_of(const ConfigReader& reader, int64_t d_model) {
 }
 
 // Reads the modules, which are listed in execution order.
-EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model) {
+EmbedOptions vector_of(const path& folder, const std::string& modules, int64_t d_model) {
   constexpr std::array kOrder{"Transformer", "Pooling", "Normalize"};
-  const std::vector<ConfigReader> all = ConfigReader::list(read_file(modules), modules.string());
+  const std::string name = models::model_file_name(folder, kModules);
+  const std::vector<ConfigReader> all = ConfigReader::list(modules, name);
   if (all.size() < 2) {
-    throw DataError(
-        concat(modules.string(), ": expected a Transformer and a Pooling, found ", all.size(), " modules"));
+    throw DataError(concat(name, ": expected a Transformer and a Pooling, found ", all.size(), " modules"));
   }
   EmbedOptions options;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -82,12 +89,12 @@ EmbedOptions vector_of(const path& folder, const path& modules, int64_t d_model)
     // The type is "sentence_transformers.models.Pooling", or another path in other versions of that package.
     const std::string type = module.string("type");
     if (type.substr(type.rfind('.') + 1) != kOrder[i]) module.reject("type", concat("a ", kOrder[i]));
-    const path config = folder / module.string("path") / "config.json";
+    const path config = path(module.string("path")) / "config.json";
     if (i == 0) module.require_string("path", "");
-    if (i == 1) options.pooling = pooling_of(open(config), d_model);
+    if (i == 1) options.pooling = pooling_of(open(folder, config), d_model);
     if (i == 2) {
       options.normalize = true;
-      const auto reader = open_if_there(config);
+      const auto reader = open_if_there(folder, config);
       for (const char* end : {"module_input_name", "module_output_name"}) {
         if (reader) reader->require_string(end, "sentence_embedding");
       }
@@ -113,7 +120,7 @@ int64_t max_text_length(const path& folder, const models::TextEncoder& model,
   // Early versions of the package named the file after the family.
   for (const char* file :
        {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json"}) {
-    const auto reader = open_if_there(folder / file);
+    const auto reader = open_if_there(folder, file);
     if (!reader) continue;
     require_case(*reader, tokenizer);
     reader->require_string("transformer_task", "feature-extraction");
@@ -122,7 +129,7 @@ int64_t max_text_length(const path& folder, const models::TextEncoder& model,
     if (reader->integer("max_seq_length") < least) reader->reject("max_seq_length", expected);
     return std::min(reader->integer("max_seq_length"), most);
   }
-  const auto reader = open_if_there(folder / "tokenizer_config.json");
+  const auto reader = open_if_there(folder, "tokenizer_config.json");
   // Tokenizers without a limit write a number here that exceeds every integer type.
   const double limit = reader ? reader->number("model_max_length", 1e30) : 1e30;
   if (limit < static_cast<double>(least)) reader->reject("model_max_length", expected);
@@ -132,7 +139,7 @@ int64_t max_text_length(const path& folder, const models::TextEncoder& model,
 namespace {
 
 std::string prompt_of(const path& folder) {
-  const auto reader = open_if_there(folder / "config_sentence_transformers.json");
+  const auto reader = open_if_there(folder, "config_sentence_transformers.json");
   if (!reader || !reader->has("default_prompt_name")) return {};
   return reader->object("prompts").string(reader->string("default_prompt_name"));
 }
@@ -141,16 +148,16 @@ std::string prompt_of(const path& folder) {
 
 TextEmbedOptions sentence_transformer_options(const path& folder, const models::TextEncoder& model,
                                               const text::Tokenizer& tokenizer) {
-  const path modules = folder / "modules.json";
-  if (!std::filesystem::exists(modules)) return {};
+  const auto modules = models::read_model_file(folder, kModules);
+  if (!modules) return {};
   const models::TextEncoderConfig& config = model.config();
-  return {.vector = vector_of(folder, modules, config.embedding.d_model),
+  return {.vector = vector_of(folder, *modules, config.embedding.d_model),
           .max_length = max_text_length(folder, model, tokenizer),
           .prompt = prompt_of(folder)};
 }
 
 std::string named_prompt(const path& folder, const std::string& name) {
-  const auto reader = open_if_there(folder / "config_sentence_transformers.json");
+  const auto reader = open_if_there(folder, "config_sentence_transformers.json");
   if (!reader || !reader->has("prompts")) {
     throw UsageError(
         concat("expected a model with prompts in config_sentence_transformers.json, found none in ",
@@ -185,7 +192,7 @@ void write_sentence_transformer(const path& folder, const TextEmbedOptions& opti
   make_writable_folder(folder / "1_Pooling");
   write_file_atomically(folder / "1_Pooling/config.json", pooling.json());
   write_file_atomically(folder / "sentence_bert_config.json", transformer.json());
-  write_file_atomically(folder / "modules.json", concat("[\n", modules, "\n]\n"));
+  write_file_atomically(folder / kModules, concat("[\n", modules, "\n]\n"));
   std::filesystem::remove(folder / "config_sentence_transformers.json");
 }
 

@@ -5,19 +5,20 @@
 #include <utility>
 
 #include "qkv/hub/cache.h"
+#include "qkv/models/gguf/gguf_model.h"
 #include "qkv/serve/error.h"
 
 namespace qkv::serve {
 
 ModelFolder parse_model_folder(const std::string& text) {
-  // A folder whose path contains '=' needs no name.
+  // A path that contains '=' needs no name.
   std::error_code ignored;
-  const size_t equals = std::filesystem::is_directory(text, ignored) ? std::string::npos : text.find('=');
+  const size_t equals = std::filesystem::exists(text, ignored) ? std::string::npos : text.find('=');
   ModelFolder result;
   if (equals == std::string::npos) {
     std::filesystem::path folder = text;
     if (!folder.has_filename()) folder = folder.parent_path();  // "model/"
-    result = {folder.filename().string(), text};
+    result = {models::is_gguf(folder) ? folder.stem().string() : folder.filename().string(), text};
     if (result.name == "." || result.name == "..") {
       result.name = std::filesystem::absolute(folder, ignored).lexically_normal().parent_path().filename();
     }
@@ -25,7 +26,7 @@ ModelFolder parse_model_folder(const std::string& text) {
     result = {text.substr(0, equals), text.substr(equals + 1)};
   }
   if (result.name.empty() || result.folder.empty())
-    throw UsageError(concat("model: expected NAME=DIR or DIR, found '", text, "'"));
+    throw UsageError(concat("model: expected NAME=DIR, DIR or a .gguf file, found '", text, "'"));
   return result;
 }
 

@@ -83,6 +83,8 @@ class Tokenizer {
   // Parses a tokenizer.json; `name` is used in errors. Its `truncation` and `padding`, settings of the
   // program that wrote the file, are ignored: truncation is the caller's choice, and nothing is padded.
   static Tokenizer from_json(std::string_view json, const std::string& name);
+  // Likewise with a tokenizer_config.json, which names the special tokens.
+  static Tokenizer from_json(std::string_view json, std::string_view settings, const std::string& name);
 
   // Throws UsageError for parts without a model, and for ids and texts that do not exist.
   explicit Tokenizer(TokenizerParts parts);

@@ -140,7 +140,9 @@ TEST_F(HubFolder, CacheSnapshotsOfSymbolicLinksOpen) {
 TEST_F(HubFolder, FoldersOfOtherFormatsAreNamed) {
   scratch_.write("model/llama.Q4_1.gguf", "GGUF");
   for (const char* line : {"generate @/model --prompt a", "inspect @/model"})
-    expect_refused(line, 1, {"expected config.json, found llama.Q4_1.gguf", "GGUF files are not read"});
+    expect_refused(line, 1,
+                   {"expected config.json, found llama.Q4_1.gguf", "opens by its own name",
+                    path("model/llama.Q4_1.gguf")});
   scratch_.write("model/adapter_config.json", R"({"peft_type": "LORA"})");
   for (const char* line : {"generate @/model --prompt a", "inspect @/model"}) {
     expect_refused(line, 1,

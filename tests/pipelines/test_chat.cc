@@ -8,6 +8,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/models/hub/pretrained.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::pipelines {
@@ -130,6 +131,22 @@ TEST(ChatMessages, AreReadBackAsWritten) {
     EXPECT_EQ(again[i].content, messages[i].content);
   }
   EXPECT_TRUE(chat_messages(parse_json(to_json({}), "messages")).empty());
+}
+
+TEST(Chat, ReadsTheTemplatesOfAGgufFile) {
+  const std::filesystem::path file = QKV_TEST_DATA "/models/golden_gguf/chat.gguf";
+  const text::Tokenizer tokenizer = models::load_tokenizer(file);
+  const auto messages = messages_of(json::array({{{"role", "user"}, {"content", "the"}}}));
+  EXPECT_TRUE(ChatTemplate::exists(file));
+  const ChatTemplate usual(file, tokenizer);
+  EXPECT_EQ(usual.render(messages), "<s><|im_start|>user\nthe<|im_end|><|im_start|>assistant\n");
+  EXPECT_EQ(usual.ids("<s><|im_start|>the"), (std::vector<int32_t>{1, 3, 21}));
+  EXPECT_EQ(ChatTemplate(file, tokenizer, "plain").render(messages), "the</s>");
+  EXPECT_NE(message_of<DataError>([&] { ChatTemplate(file, tokenizer, "tool"); }).find("default, plain"),
+            std::string::npos);
+  const std::filesystem::path none = QKV_TEST_DATA "/models/golden_gguf/qwen2.gguf";
+  EXPECT_NE(message_of<DataError>([&] { ChatTemplate(none, tokenizer); }).find("tokenizer.chat_template"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "fuzz/input.h"
 #include "fuzz/readers.h"
+#include "qkv/base/files.h"
 #include "tests/readers/take.h"
 
 namespace {
@@ -62,5 +65,29 @@ INSTANTIATE_TEST_SUITE_P(All, AbsurdNumbers, ::testing::ValuesIn(kJsonReaders),
                          [](const ::testing::TestParamInfo<const fuzz::Reader*>& parameter) {
                            return std::string(parameter.param->name);
                          });
+
+// Counts, lengths of texts, extents and offsets of a GGUF file are 8 bytes each, kinds and most values 4: one
+// after the other is absurd.
+TEST(AbsurdGguf, NumbersOfTheHeaderAreRefusedBeforeMemoryIsAskedFor) {
+  const std::string file = read_file(fuzz::golden("models/golden_gguf/chat.gguf"));
+  const size_t header = file.rfind("blk.1");  // in the list of tensors
+  ASSERT_NE(header, std::string::npos);
+  int64_t taken = 0, changed = 0;
+  const auto replace = [&](size_t at, auto number) {
+    std::string other = file;
+    std::memcpy(other.data() + at, &number, sizeof number);
+    ++changed;
+    taken += qkv::testing::takes(fuzz::gguf, other);
+    ASSERT_FALSE(HasFailure()) << "byte " << at << " = " << number;
+  };
+  for (size_t at = 4; at < header; ++at) {
+    const std::array<int64_t, 3> absurd{1ll << 62, -1, 1ll << 33};
+    ASSERT_NO_FATAL_FAILURE(replace(at, absurd[at % absurd.size()]));
+    if (at % 4 != 0) continue;
+    ASSERT_NO_FATAL_FAILURE(replace(at, int32_t{2147483647}));
+  }
+  EXPECT_GT(changed, 1500);
+  EXPECT_LT(taken, changed);
+}
 
 }  // namespace

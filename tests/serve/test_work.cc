@@ -266,6 +266,8 @@ TEST(Models, HaveNames) {
   EXPECT_EQ(serve::parse_model_folder("de=a/b").name, "de");
   EXPECT_EQ(serve::parse_model_folder("de=a/b").folder, "a/b");
   EXPECT_EQ(serve::parse_model_folder("a/b").name, "b");
+  EXPECT_EQ(serve::parse_model_folder("a/b-Q4_0.gguf").name, "b-Q4_0");
+  EXPECT_EQ(serve::parse_model_folder("a/b-Q4_0.gguf").folder, "a/b-Q4_0.gguf");
   EXPECT_EQ(serve::parse_model_folder("a/b/").name, "b");
   EXPECT_FALSE(serve::parse_model_folder(".").name.empty());
   for (const char* const wrong : {"", "=a", "a="}) EXPECT_THROW(serve::parse_model_folder(wrong), UsageError);

@@ -95,7 +95,7 @@ void add_attention(Command& app) {
       "qkv attention model --source 'A small house.' --out attention.html\n"
       "  qkv attention vit --image cat.jpg --out cat.html");
   const auto arguments = std::make_shared<AttentionArguments>();
-  add_model_argument(*command, arguments->model);
+  add_model_argument(*command, arguments->model, ModelPath::folder_or_gguf);
   add_load_options(*command, arguments->load);
   add_option(*command, "--source", arguments->source, "TEXT",
              "Text that the model reads; not for image models (default: none)");

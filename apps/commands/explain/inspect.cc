@@ -1,9 +1,12 @@
 // qkv inspect
 
+#include <algorithm>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "apps/folder_checks.h"
 #include "apps/load_options.h"
@@ -11,6 +14,7 @@
 #include "qkv/base/error.h"
 #include "qkv/explain/cost.h"
 #include "qkv/explain/parts.h"
+#include "qkv/models/gguf/gguf_model.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/ops/quantize.h"
 #include "qkv/search/engine/engine.h"
@@ -119,12 +123,28 @@ CacheSize cache_size(const models::LanguageModel& model) {
   return {config.max_positions, nn::cache_bytes(config.decoder, use, 0, DType::f32)};
 }
 
+// "q4_1, f32", the dtype of the most parameters first.
+std::string dtypes_text(explain::PartCount part) {
+  std::ranges::stable_sort(part.dtypes, std::greater(), &std::pair<DType, int64_t>::second);
+  std::string text;
+  for (const auto& [dtype, parameters] : part.dtypes)
+    text += concat(text.empty() ? "" : ", ", name_of(dtype));
+  return text;
+}
+
+// A GGUF file's metadata; others have none.
+std::vector<std::pair<std::string, std::string>> metadata_of(const std::string& model) {
+  if (!models::is_gguf(model)) return {};
+  return models::GgufModel(model).summary();
+}
+
 // A model other than an encoder-decoder: parameters by part.
 template <class Model>
 void inspect_parts(const InspectArguments& arguments, const Model& model,
                    const std::optional<CacheSize>& cache = {}) {
   const std::vector<explain::PartCount> parts = explain::count_parts(
       [&](const nn::ParameterVisitor& visitor) { model.visit(visitor); }, stack_of(model));
+  const auto metadata = metadata_of(arguments.model);
   const int64_t total = nn::count_parameters(model);
   int64_t bytes = 0, active = 0;
   for (const explain::PartCount& part : parts) {
@@ -137,12 +157,15 @@ void inspect_parts(const InspectArguments& arguments, const Model& model,
                                   {"parameters", total},
                                   {"active_parameters", active},
                                   {"weight_bytes", bytes}};
+    for (const auto& [key, value] : metadata) result["metadata"][key] = value;
     if (cache) result["cache"] = {{"positions", cache->positions}, {"bytes", cache->bytes}};
     for (const explain::PartCount& part : parts) {
       result["parts"].push_back({{"name", part.name},
                                  {"parameters", part.parameters},
                                  {"active_parameters", part.active},
                                  {"weight_bytes", part.weight_bytes}});
+      for (const auto& [dtype, parameters] : part.dtypes)
+        result["parts"].back()["dtypes"][name_of(dtype)] = parameters;
     }
     std::cout << result.dump(2) << '\n';
     return;
@@ -150,14 +173,21 @@ void inspect_parts(const InspectArguments& arguments, const Model& model,
   const Style style = Style::for_stdout();
   std::cout << style.bold(arguments.model) << '\n';
   std::vector<std::vector<std::string>> rows;
+  for (const auto& [key, value] : metadata) rows.push_back({"  " + key, value});
+  if (!rows.empty()) std::cout << table_text(std::exchange(rows, {})) << '\n';
   const auto add = [&](const std::string& name, const std::string& all, const std::string& own,
-                       const std::string& weights) {
-    rows.push_back(active == total ? std::vector{name, all, weights} : std::vector{name, all, own, weights});
+                       const std::string& weights, const std::string& dtypes) {
+    rows.push_back({name, all});
+    if (active != total) rows.back().push_back(own);
+    rows.back().push_back(weights);
+    if (!metadata.empty()) rows.back().push_back(dtypes);
   };
-  add("part", "parameters", "active", "weights");
-  for (const explain::PartCount& part : parts)
-    add(part.name, grouped(part.parameters), grouped(part.active), bytes_text(part.weight_bytes));
-  add("total", grouped(total), grouped(active), bytes_text(bytes));
+  add("part", "parameters", "active", "weights", "encodings");
+  for (const explain::PartCount& part : parts) {
+    add(part.name, grouped(part.parameters), grouped(part.active), bytes_text(part.weight_bytes),
+        dtypes_text(part));
+  }
+  add("total", grouped(total), grouped(active), bytes_text(bytes), "");
   std::cout << table_text(rows);
   if (active < total)
     std::cout << style.dim("\nactive: the parameters that a token uses, of the experts only its own.\n");
@@ -327,7 +357,9 @@ void add_inspect(Command& app) {
   const auto arguments = std::make_shared<InspectArguments>();
   InspectArguments& a = *arguments;
   Option* model = add_model_option(*command, "model", a.model,
-                                   "Model folder, or name (default: none, with --preset or --layer)");
+                                   "Model folder, a GGUF file, or the name of a model that qkv pull\n"
+                                   "downloaded (default: none, with --preset or --layer)",
+                                   "DIR|FILE.gguf");
   Option* preset = add_choice(*command, "--preset", a.preset, names_of(models::preset_names()),
                               "A model by preset, without a folder (default: none)");
   Option* layer = add_choice(*command, "--layer", a.layer, names_of({"attention", "feed-forward"}),

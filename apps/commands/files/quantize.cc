@@ -15,6 +15,7 @@
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/hub/copies.h"
+#include "qkv/models/hub/model_file.h"
 #include "qkv/ops/quantize.h"
 #include "qkv/pipelines/open_model.h"
 #include "qkv/pipelines/proof/proof.h"
@@ -121,6 +122,7 @@ void quantize_for_text(const QuantizeArguments& arguments,
 }
 
 void quantize(const QuantizeArguments& arguments) {
+  models::refuse_gguf(arguments.model, "model");
   const int64_t before = weight_bytes(arguments.model);
   const bool rounded = holds_rounded_weights(arguments.model);
   int64_t after = 0;

@@ -129,12 +129,13 @@ void add_tokenize(Command& app) {
       "Tokenize text as Hugging Face's tokenizers do, line by line from stdin: prints pieces, with --ids\n"
       "ids, with --json both and the byte offsets. --decode converts ids to text. Reads tokenizer.json,\n"
       "BERT's vocab.txt, GPT-2's vocab.json and merges.txt, or a SentencePiece model, given as a hub folder\n"
-      "or as a file.",
+      "or as a file, or the vocabulary of a GGUF file.",
       "echo 'Hello, world!' | qkv tokenize gpt2 --json");
   const auto arguments = std::make_shared<TokenizeArguments>();
-  add_model_option(*command, "tokenizer", arguments->tokenizer,
-                   "Model folder, a tokenizer file, or the name of a model that qkv pull downloaded",
-                   "DIR|FILE")
+  add_model_option(
+      *command, "tokenizer", arguments->tokenizer,
+      "Model folder, a GGUF file, a tokenizer file, or the name of a model that qkv pull downloaded",
+      "DIR|FILE")
       ->required();
   add_option(*command, "--text", arguments->texts, "TEXT",
              "Text instead of stdin; may be given several times (default: each line of stdin)");

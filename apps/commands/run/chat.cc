@@ -211,9 +211,7 @@ void add_chat(Command& app) {
       "qkv chat SmolLM2-135M-Instruct --system 'You answer in one sentence.' --temperature 0.7\n"
       "  printf 'What is 2 + 2?\\nAnd 3 more?\\n' | qkv chat SmolLM2-135M-Instruct");
   const auto arguments = std::make_shared<ChatArguments>();
-  add_model_option(*command, "model", arguments->model,
-                   "Model folder with a chat template, or the name of a model that qkv pull downloaded")
-      ->required();
+  add_model_argument(*command, arguments->model, ModelPath::folder_or_gguf, "with a chat template");
   add_option(*command, "--system", arguments->system, "TEXT",
              "System message, which begins the conversation (default: none)");
   add_option(*command, "--set", arguments->variables, "NAME=VALUE",

@@ -93,7 +93,8 @@ void add_embed(Command& app) {
       "  qkv embed bert-base-uncased --pool mean --normalize < sentences.txt\n"
       "  qkv embed vit-base-patch16-224-in21k *.jpg --pool cls");
   const auto arguments = std::make_shared<EmbedArguments>();
-  add_line_options(*command, arguments->lines, "Texts, or image files if the model is one of images");
+  add_line_options(*command, arguments->lines, "Texts, or image files if the model is one of images",
+                   ModelPath::folder_or_gguf);
   add_image_options(*command, arguments->images);
   add_choice(*command, "--pool", arguments->pooling,
              {{"mean", pipelines::Pooling::mean},

@@ -95,7 +95,7 @@ void add_generate(Command& app) {
       "search (default), beam search or sampling. The completion of a single text is streamed.",
       "qkv generate gpt2 'Once upon a time' --top-p 0.9 --max-new-tokens 100");
   const auto arguments = std::make_shared<GenerateArguments>();
-  Option* texts = add_line_options(*command, arguments->lines);
+  Option* texts = add_line_options(*command, arguments->lines, "Texts", ModelPath::folder_or_gguf);
   add_option(*command, "--prompt", arguments->lines.texts, "TEXT",
              "Another way to give a text; may be given several times (default: none)")
       ->excludes(texts);

@@ -52,7 +52,7 @@ void add_score(Command& app) {
       "qkv score gpt2 'A man sleeps.'\n  qkv score gpt2 < sentences.txt\n  paste test.en test.de | qkv score "
       "model");
   const auto arguments = std::make_shared<LineArguments>();
-  add_line_options(*command, *arguments);
+  add_line_options(*command, *arguments, "Texts", ModelPath::folder_or_gguf);
   command->callback([arguments] { score(*arguments); });
 }
 

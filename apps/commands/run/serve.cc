@@ -238,8 +238,9 @@ void add_serve(Command& app) {
       "  curl localhost:8080/translate -d '{\"q\": \"A house.\", \"source\": \"en\", \"target\": \"de\"}'");
   const auto arguments = std::make_shared<ServeArguments>();
   arguments->engine.engine = serve::WorkOptions().engine;
-  add_option(*command, "models", arguments->models, "[NAME=]DIR",
-             "Model folders, and their names in requests (default: the folder's name)")
+  add_option(*command, "models", arguments->models, "[NAME=]DIR|FILE.gguf",
+             "Model folders or GGUF files, and their names in requests (default: the folder's name, or that\n"
+             "of the file without .gguf)")
       ->required();
   add_load_options(*command, arguments->load);
   add_field_options(*command, arguments->http);

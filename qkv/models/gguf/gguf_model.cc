@@ -7,40 +7,15 @@
 #include <string_view>
 
 #include "qkv/base/error.h"
+#include "qkv/models/gguf/gguf_architecture.h"
 #include "qkv/models/hub/weight_map.h"
 
 namespace qkv::models {
 
-// What llama.cpp's converter makes of a family's folder.
-struct GgufModel::Architecture {
-  std::string_view name, model_type, model_class;
-  // The modules' names in GGUF files beside those in the folder; '#' stands for a layer's number.
-  std::span<const std::pair<std::string_view, std::string_view>> modules;
-  bool paired = false;          // queries and keys have rotary pairs side by side (PairedHeads)
-  bool norms_plus_one = false;  // norms are weights, which the folder stores as weight - 1
-};
-
 namespace {
 
-using Modules = std::pair<std::string_view, std::string_view>;
-
-constexpr std::array kLlamaModules{Modules{"token_embd", "model.embed_tokens"},
-                                   Modules{"output_norm", "model.norm"},
-                                   Modules{"output", "lm_head"},
-                                   Modules{"blk.#.attn_norm", "model.layers.#.input_layernorm"},
-                                   Modules{"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
-                                   Modules{"blk.#.attn_k", "model.layers.#.self_attn.k_proj"},
-                                   Modules{"blk.#.attn_v", "model.layers.#.self_attn.v_proj"},
-                                   Modules{"blk.#.attn_q_norm", "model.layers.#.self_attn.q_norm"},
-                                   Modules{"blk.#.attn_k_norm", "model.layers.#.self_attn.k_norm"},
-                                   Modules{"blk.#.attn_output", "model.layers.#.self_attn.o_proj"},
-                                   Modules{"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"},
-                                   Modules{"blk.#.ffn_gate", "model.layers.#.mlp.gate_proj"},
-                                   Modules{"blk.#.ffn_up", "model.layers.#.mlp.up_proj"},
-                                   Modules{"blk.#.ffn_down", "model.layers.#.mlp.down_proj"}};
-
 // Computed from the metadata, or compared with them (gguf_config.cc).
-constexpr std::string_view kRotaryFactors = "rope_freqs";
+constexpr std::string_view kRotaryFactors = "rope_f";  // rope_freqs, rope_factors_long, rope_factors_short
 
 // "blk.#.attn_q" and "11" of "blk.11.attn_q".
 std::pair<std::string, std::string> pattern_of(std::string_view module) {
@@ -58,7 +33,7 @@ std::vector<std::filesystem::path> parts_of(const std::filesystem::path& path) {
   int part = 0, parts = 0, read = 0;
   if (name.size() < kEnding ||
       std::sscanf(name.c_str() + name.size() - kEnding, "-%5d-of-%5d%n", &part, &parts, &read) != 2 ||
-      read != static_cast<int>(kEnding))
+      read != static_cast<int>(kEnding) || part < 1 || part > parts)
     return {path};
   std::vector<std::filesystem::path> all;
   for (int i = 1; i <= parts; ++i) {
@@ -76,33 +51,37 @@ bool is_gguf(const std::filesystem::path& path) {
   return path.extension() == ".gguf" && !std::filesystem::is_directory(path, ignored);
 }
 
-const GgufModel::Architecture& GgufModel::architecture_of(const io::GgufFile& file) {
-  static constexpr std::array kArchitectures{
-      Architecture{"llama", "llama", "LlamaForCausalLM", kLlamaModules, /*paired=*/true},
-      Architecture{"qwen2", "qwen2", "Qwen2ForCausalLM", kLlamaModules},
-      Architecture{"qwen3", "qwen3", "Qwen3ForCausalLM", kLlamaModules}};
+namespace {
+
+const GgufArchitecture& architecture_of(const io::GgufFile& file) {
   constexpr std::string_view kKey = "general.architecture";
+  const std::span<const GgufArchitecture> all = gguf_architectures();
   const std::string_view name = file.text(kKey).value_or("");
-  const auto found = std::ranges::find(kArchitectures, name, &Architecture::name);
-  if (found != kArchitectures.end()) return *found;
+  const auto found = std::ranges::find(all, name, &GgufArchitecture::name);
+  if (found != all.end()) return *found;
   std::string known;
-  for (const Architecture& one : kArchitectures) known += concat(known.empty() ? "" : ", ", one.name);
+  for (const GgufArchitecture& one : all) known += concat(known.empty() ? "" : ", ", one.name);
   file.reject(kKey, concat("one of ", known));
 }
 
+}  // namespace
+
 GgufModel::GgufModel(const std::filesystem::path& path) {
   const std::vector<std::filesystem::path> paths = parts_of(path);
-  parts_.reserve(paths.size());
-  for (const std::filesystem::path& part : paths) parts_.emplace_back(part);
+  std::error_code unreadable;
+  for (const std::filesystem::path& part : paths) {
+    if (part != path && !std::filesystem::exists(part, unreadable))
+      throw IoError(concat(part.string(), ": expected this file, as ", path.filename().string(),
+                           " is a part of a model, found none"));
+    parts_.emplace_back(part);
+  }
   architecture_ = &architecture_of(file());
-  if (const int64_t parts = file().integer("split.count").value_or(1);
-      std::max<int64_t>(parts, 1) != std::ssize(parts_))
-    file().reject("split.count", concat(parts_.size(), ", as the file is called ", path.filename().string()));
+  require_whole();
   for (const io::GgufFile& part : parts_) {
     for (const std::string& name : part.names()) {
       const size_t dot = name.rfind('.');
       const auto [pattern, layer] = pattern_of(std::string_view(name).substr(0, dot));
-      const auto module = std::ranges::find(architecture_->modules, pattern, &Modules::first);
+      const auto module = std::ranges::find(architecture_->modules, pattern, &GgufModule::first);
       std::string theirs = name;  // unknown ones keep their names, and messages name them
       if (module != architecture_->modules.end()) {
         theirs = module->second;
@@ -116,6 +95,24 @@ GgufModel::GgufModel(const std::filesystem::path& path) {
             concat(part.path().string(), ": ", name, ": expected one tensor in all parts, found several"));
     }
   }
+}
+
+// llama.cpp's gguf-split numbers the parts, and notes how many tensors they have together.
+void GgufModel::require_whole() const {
+  const int64_t count = std::ssize(parts_);
+  int64_t tensors = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const io::GgufFile& part = parts_[static_cast<size_t>(i)];
+    const std::string called = concat("as the file is called ", part.path().filename().string());
+    if (std::max<int64_t>(part.integer("split.count").value_or(1), 1) != count)
+      part.reject("split.count", concat(count, ", ", called));
+    if (part.integer("split.no").value_or(0) != i) part.reject("split.no", concat(i, ", ", called));
+    if (part.has("general.architecture") && part.text("general.architecture") != architecture_->name)
+      part.reject("general.architecture", concat('"', architecture_->name, "\", that of the first part"));
+    tensors += std::ssize(part.names());
+  }
+  if (count > 1 && file().integer("split.tensors.count").value_or(tensors) != tensors)
+    file().reject("split.tensors.count", concat(tensors, ", which the ", count, " parts have"));
 }
 
 std::vector<std::string> GgufModel::names() const {
@@ -150,8 +147,10 @@ Tensor GgufModel::as_stored(const std::string& name, const Shape& expected) cons
   const bool query = name.ends_with("q_proj.weight") || name.ends_with("q_proj.bias");
   const bool key_rows = name.ends_with("k_proj.weight") || name.ends_with("k_proj.bias");
   if (architecture_->paired && (query || key_rows)) {
-    const int64_t rows = heads(query ? "attention.head_count" : "attention.head_count_kv");
-    if (rows < 1 || expected[0] % (2 * rows) != 0)
+    GgufMetadata metadata(this->file());
+    int64_t rows = metadata.count("attention.head_count");
+    if (key_rows) rows = metadata.count("attention.head_count_kv", rows);
+    if (expected[0] % (2 * rows) != 0)
       throw DataError(concat(where, ": expected ", rows, " heads of an even width, found shape ", expected));
     const WeightRule rule{
         .ours = name, .theirs = name, .paired = {.heads = rows, .rotated = expected[0] / rows}};
@@ -160,19 +159,6 @@ Tensor GgufModel::as_stored(const std::string& name, const Shape& expected) cons
   return stored;
 }
 
-std::string_view GgufModel::model_type() const { return architecture_->model_type; }
-std::string_view GgufModel::model_class() const { return architecture_->model_class; }
-
 std::string GgufModel::key(std::string_view name) const { return concat(architecture_->name, '.', name); }
-
-int64_t GgufModel::count(std::string_view name) const {
-  const auto found = file().integer(key(name));
-  if (!found || *found < 1 || *found > INT32_MAX) file().reject(key(name), "a number from 1 to 2147483647");
-  return *found;
-}
-
-int64_t GgufModel::heads(std::string_view name) const {
-  return file().has(key(name)) ? count(name) : count("attention.head_count");
-}
 
 }  // namespace qkv::models

@@ -5,14 +5,18 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "qkv/io/gguf.h"
 #include "qkv/io/tensor_file.h"
-#include "qkv/models/hub/config_writer.h"
 
 namespace qkv::models {
+
+struct GgufArchitecture;
 
 // Whether a path names a GGUF file: by its ending, ".gguf".
 bool is_gguf(const std::filesystem::path& path);
@@ -20,16 +24,23 @@ bool is_gguf(const std::filesystem::path& path);
 class GgufModel final : public io::TensorFile {
  public:
   // Opens a file, or all parts of a divided one ("NAME-00001-of-00003.gguf"), of which one is given. Throws
-  // the errors of io::GgufFile, and DataError for an architecture that is not supported, listing those that
-  // are.
+  // the errors of io::GgufFile, IoError for a missing part, and DataError for parts that do not belong
+  // together and for an architecture that is not supported, listing those that are.
   explicit GgufModel(const std::filesystem::path& path);
 
-  // The contents of config.json and tokenizer.json. Throw DataError, naming the key, for metadata that are
-  // missing or that have no counterpart here.
+  // The content of a file of the folder; nothing if a GGUF file has no counterpart of it. Throws DataError,
+  // naming the key, for metadata that are missing or that have no counterpart here.
+  std::optional<std::string> text_file(std::string_view name) const;
   std::string config_json() const;
   std::string tokenizer_json() const;
-  // The chat template; empty: none.
-  std::string chat_template() const;
+  // tokenizer_config.json: the special tokens and the chat templates.
+  std::string tokenizer_config_json() const;
+  // generation_config.json: the end tokens, and the sampling that general.sampling.* recommends.
+  std::string generation_config_json() const;
+
+  // Keys and values of metadata for people: those of the architecture, and what the model and its tokenizer
+  // are.
+  std::vector<std::pair<std::string, std::string>> summary() const;
 
   const std::filesystem::path& path() const override { return parts_.front().path(); }
   std::vector<std::string> names() const override;
@@ -42,26 +53,26 @@ class GgufModel final : public io::TensorFile {
   }
 
  private:
-  struct Architecture;
   struct Stored {
     const io::GgufFile* file = nullptr;
     const io::GgufFile::Entry* entry = nullptr;
     std::string type, own_name;  // as the file spells them
   };
-  static const Architecture& architecture_of(const io::GgufFile& file);
-  const io::GgufFile& file() const { return parts_.front(); }
+  const io::GgufFile& file() const { return parts_.front(); }  // the first part has the metadata
+  void require_whole() const;
   const Stored& tensor(const std::string& name) const;
-  std::string_view model_type() const;  // of config.json
-  std::string_view model_class() const;
-  // "rope_scaling" of config.json, or an empty object.
-  ConfigWriter rotary_scaling(int64_t head_width, double base) const;
   // "llama.block_count"
   std::string key(std::string_view name) const;
-  int64_t count(std::string_view name) const;
-  int64_t heads(std::string_view name) const;
+  // A token "tokenizer.ggml.NAME"; nothing for none. Throws DataError for an id outside the vocabulary.
+  std::optional<int32_t> token_id(std::string_view name, size_t tokens) const;
+  // The ids of the tokens that begin, and those that end a text or a message.
+  std::vector<int32_t> start_ids() const;
+  std::vector<int32_t> end_ids() const;
+  // sentence-transformers' name of the pooling; empty: none.
+  std::string_view pooling() const;
 
   std::vector<io::GgufFile> parts_;
-  const Architecture* architecture_ = nullptr;
+  const GgufArchitecture* architecture_ = nullptr;
   std::map<std::string, Stored> tensors_;  // by the family's names
 };
 

@@ -15,8 +15,10 @@ namespace {
 
 using TokenizerJson = nlohmann::ordered_json;
 
+constexpr std::string_view kSpaceLetter = "\xE2\x96\x81";  // U+2581
+
 // "tokenizer.ggml.token_type"; the others are normal, unused and byte tokens.
-constexpr int64_t kUnknown = 2, kControl = 3, kUserDefined = 4;
+constexpr int64_t kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4;
 
 // Byte-level tokenizers by "tokenizer.ggml.pre": how a text is divided before its bytes are merged.
 struct Division {
@@ -72,12 +74,11 @@ void put_byte_level(const io::GgufFile& file, TokenizerJson& tokenizer) {
 
 // The steps of SentencePiece: spaces are letters, and characters without a token become bytes.
 void put_sentencepiece(const io::GgufFile& file, TokenizerJson& tokenizer) {
-  constexpr const char* kSpace = "\xE2\x96\x81";  // U+2581
   const bool prefix = file.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
   TokenizerJson normalizers = TokenizerJson::array(), decoders = TokenizerJson::array();
-  if (prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", kSpace}});
-  normalizers.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}});
-  decoders.push_back({{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}});
+  if (prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", kSpaceLetter}});
+  normalizers.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpaceLetter}});
+  decoders.push_back({{"type", "Replace"}, {"pattern", {{"String", kSpaceLetter}}}, {"content", " "}});
   decoders.push_back({{"type", "ByteFallback"}});
   decoders.push_back({{"type", "Fuse"}});
   if (prefix) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
@@ -86,6 +87,33 @@ void put_sentencepiece(const io::GgufFile& file, TokenizerJson& tokenizer) {
   tokenizer["decoder"] = {{"type", "Sequence"}, {"decoders", std::move(decoders)}};
   tokenizer["model"]["byte_fallback"] = true;
   tokenizer["model"]["fuse_unk"] = true;
+}
+
+// A piece of WordPiece as BERT spells it: in GGUF files, pieces that begin a word have a space before them,
+// and others no "##".
+std::string wordpiece_of(std::string_view token, int64_t type) {
+  const bool whole = type == kControl || type == kUnknown || (token.starts_with('[') && token.ends_with(']'));
+  if (whole) return std::string(token);
+  return token.starts_with(kSpaceLetter) ? std::string(token.substr(kSpaceLetter.size()))
+                                         : concat("##", token);
+}
+
+// The steps of BERT. Files do not tell whether the tokenizer lowercases; one that does has no capitals.
+void put_bert(const std::vector<std::string_view>& tokens, const std::vector<int64_t>& types,
+              TokenizerJson& tokenizer) {
+  bool lowercase = true;
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    const bool normal = id >= types.size() || types[id] == kNormal;
+    const bool capital = std::ranges::any_of(tokens[id], [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (normal && capital && !tokens[id].starts_with('[')) lowercase = false;
+  }
+  tokenizer["normalizer"] = {{"type", "BertNormalizer"},
+                             {"clean_text", true},
+                             {"handle_chinese_chars", true},
+                             {"strip_accents", nullptr},
+                             {"lowercase", lowercase}};
+  tokenizer["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+  tokenizer["decoder"] = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}};
 }
 
 // The merges of a SentencePiece model of byte pairs, in the order of transformers' converter: every division
@@ -111,95 +139,100 @@ TokenizerJson merges_of_scores(const std::vector<std::string_view>& tokens,
   return list;
 }
 
+TokenizerJson merges_of(const io::GgufFile& file, const std::string& key) {
+  TokenizerJson merges = TokenizerJson::array();
+  for (const std::string_view merge : file.texts(key)) {
+    const size_t space = merge.find(' ', 1);  // a token may begin with the space that separates two of them
+    if (!valid_utf8(merge) || space == std::string_view::npos) file.reject(key, "pairs of tokens");
+    merges.push_back({merge.substr(0, space), merge.substr(space + 1)});
+  }
+  return merges;
+}
+
 }  // namespace
 
 std::string GgufModel::tokenizer_json() const {
   const auto key_of = [](const char* name) { return concat("tokenizer.ggml.", name); };
+  const std::string_view kind = file().text(key_of("model")).value_or("");
+  const bool pieces = kind == "llama", words = kind == "bert";
+  if (!pieces && !words && kind != "gpt2") file().reject(key_of("model"), "gpt2, llama or bert");
   const std::vector<std::string_view> tokens = file().texts(key_of("tokens"));
   if (tokens.empty()) file().reject(key_of("tokens"), "a list of texts");
-  const std::vector<int64_t> types = file().integers(key_of("token_type"));
   const auto per_token = [&](const char* name, size_t count) {
     if (count != tokens.size())
       file().reject(key_of(name), concat("one value for each of ", tokens.size(), " tokens"));
   };
-  if (!types.empty()) per_token("token_type", types.size());
-  TokenizerJson vocabulary = TokenizerJson::object(), added = TokenizerJson::array();
+  std::vector<int64_t> types = file().integers(key_of("token_type"));
+  if (types.empty()) types.assign(tokens.size(), kNormal);
+  per_token("token_type", types.size());
+
+  nlohmann::json vocabulary = nlohmann::json::object();  // found by name; an ordered one searches it
+  TokenizerJson added = TokenizerJson::array();
   for (size_t id = 0; id < tokens.size(); ++id) {
     if (!valid_utf8(tokens[id])) file().reject(key_of("tokens"), concat("UTF-8 as token ", id));
-    vocabulary[std::string(tokens[id])] = id;
-    const int64_t type = types.empty() ? 1 : types[id];
-    if (type == kControl || type == kUserDefined || type == kUnknown) {
-      added.push_back({{"id", id},
-                       {"content", tokens[id]},
-                       {"single_word", false},
-                       {"lstrip", false},
-                       {"rstrip", false},
-                       {"normalized", false},
-                       {"special", type != kUserDefined}});
-    }
+    const std::string text = words ? wordpiece_of(tokens[id], types[id]) : std::string(tokens[id]);
+    vocabulary[text] = id;
+    if (types[id] != kControl && types[id] != kUserDefined && types[id] != kUnknown) continue;
+    added.push_back({{"id", id},
+                     {"content", text},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", types[id] != kUserDefined}});
   }
   if (vocabulary.size() != tokens.size()) file().reject(key_of("tokens"), "different tokens");
-  const std::string_view kind = file().text(key_of("model")).value_or("");
-  const bool pieces = kind == "llama";
-  if (!pieces && kind != "gpt2") file().reject(key_of("model"), "gpt2 or llama");
 
-  TokenizerJson merges = TokenizerJson::array();
-  if (pieces) {
-    const std::vector<double> scores = file().numbers(key_of("scores"));
-    per_token("scores", scores.size());
-    merges = merges_of_scores(tokens, scores);
-  } else {
-    for (const std::string_view merge : file().texts(key_of("merges"))) {
-      // A token may begin with the space that separates two of them.
-      const size_t space = merge.find(' ', 1);
-      if (!valid_utf8(merge) || space == std::string_view::npos)
-        file().reject(key_of("merges"), "pairs of tokens");
-      merges.push_back({merge.substr(0, space), merge.substr(space + 1)});
-    }
-  }
-  const auto token_of = [&](const char* name) -> std::optional<size_t> {
-    const auto id = file().integer(key_of(name));
-    if (!id || *id < 0) return std::nullopt;
-    if (*id >= std::ssize(tokens)) file().reject(key_of(name), concat("an id below ", tokens.size()));
-    return static_cast<size_t>(*id);
-  };
-  const auto unknown = token_of("unknown_token_id");
   TokenizerJson tokenizer{
       {"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", std::move(added)}};
-  tokenizer["model"] = {{"type", "BPE"},
-                        {"dropout", nullptr},
-                        {"unk_token", pieces && unknown ? TokenizerJson(tokens[*unknown]) : TokenizerJson()},
-                        {"continuing_subword_prefix", nullptr},
-                        {"end_of_word_suffix", nullptr},
-                        {"fuse_unk", false},
-                        {"byte_fallback", false}};
-  pieces ? put_sentencepiece(file(), tokenizer) : put_byte_level(file(), tokenizer);
+  const auto unknown = token_id("unknown_token_id", tokens.size());
+  tokenizer["model"] = {{"type", words ? "WordPiece" : "BPE"},
+                        {"unk_token", !unknown || kind == "gpt2" ? TokenizerJson() : tokens[*unknown]}};
+  if (words) {
+    if (!unknown) file().reject(key_of("unknown_token_id"), "an id");
+    put_bert(tokens, types, tokenizer);
+  } else if (pieces) {
+    const std::vector<double> scores = file().numbers(key_of("scores"));
+    per_token("scores", scores.size());
+    tokenizer["model"]["merges"] = merges_of_scores(tokens, scores);
+    put_sentencepiece(file(), tokenizer);
+  } else {
+    tokenizer["model"]["merges"] = merges_of(file(), key_of("merges"));
+    put_byte_level(file(), tokenizer);
+  }
   tokenizer["model"]["vocab"] = std::move(vocabulary);
-  tokenizer["model"]["merges"] = std::move(merges);
 
   // The tokens around a text.
-  TokenizerJson around = TokenizerJson::array(), special = TokenizerJson::object();
-  const auto put = [&](const char* adds, bool usual, const char* name) {
-    const auto id = token_of(name);
-    if (!file().boolean(key_of(adds)).value_or(usual) || !id) return;
-    const std::string text(tokens[*id]);
-    around.push_back({{"SpecialToken", {{"id", text}, {"type_id", 0}}}});
+  const bool starts = pieces || words || tokenizer["model"].value("ignore_merges", false);
+  TokenizerJson special = TokenizerJson::object();
+  const auto around = [&](const char* adds, bool usual, const char* name) -> std::optional<std::string> {
+    const auto id = token_id(name, tokens.size());
+    if (!file().boolean(key_of(adds)).value_or(usual) || !id) return std::nullopt;
+    std::string text(tokens[*id]);
     special[text] = {{"id", text}, {"ids", {*id}}, {"tokens", {text}}};
+    return text;
   };
-  put("add_bos_token", pieces, "bos_token_id");
-  around.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
-  put("add_eos_token", false, "eos_token_id");
-  TokenizerJson pair = around;
-  pair.push_back({{"Sequence", {{"id", "B"}, {"type_id", 1}}}});
+  const auto start = around("add_bos_token", starts, "bos_token_id");
+  const auto end = words ? around("add_sep_token", true, "seperator_token_id")
+                         : around("add_eos_token", false, "eos_token_id");
+  const auto parts = [&](bool two) {
+    TokenizerJson list = TokenizerJson::array();
+    const auto token = [&](const std::optional<std::string>& text, int type) {
+      if (text) list.push_back({{"SpecialToken", {{"id", *text}, {"type_id", type}}}});
+    };
+    token(start, 0);
+    list.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+    if (words || !two) token(end, 0);
+    if (!two) return list;
+    list.push_back({{"Sequence", {{"id", "B"}, {"type_id", 1}}}});
+    token(end, 1);
+    return list;
+  };
   tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
-                                 {"single", std::move(around)},
-                                 {"pair", std::move(pair)},
-                                 {"special_tokens", std::move(special)}};
+                                 {"single", parts(false)},
+                                 {"pair", parts(true)},
+                                 {"special_tokens", special}};
   return tokenizer.dump();
-}
-
-std::string GgufModel::chat_template() const {
-  return std::string(file().text("tokenizer.chat_template").value_or(""));
 }
 
 }  // namespace qkv::models

@@ -13,6 +13,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/models/hub/config_reader.h"
+#include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/models/translation_model.h"
 #include "qkv/nn/low_rank.h"
@@ -199,6 +200,7 @@ void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& opt
 
 void copy_checked(const fs::path& from, const fs::path& to, const LoadOptions& options, const Change& change,
                   const std::function<void(const fs::path& folder)>& finish) {
+  refuse_gguf(from, "model");
   if (fs::exists(to) && !(fs::is_directory(to) && (fs::is_empty(to) || is_interrupted_copy(to)))) {
     throw UsageError(concat(to.string(), ": expected an empty folder or none, found ",
                             fs::is_directory(to) ? "one with files in it" : "a file"));

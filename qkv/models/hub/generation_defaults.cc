@@ -9,6 +9,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/json.h"
 #include "qkv/models/hub/config_reader.h"
+#include "qkv/models/hub/model_file.h"
 
 namespace qkv::models {
 
@@ -50,6 +51,7 @@ constexpr auto kUnsupported = std::to_array<Unsupported>({
     {"force_words_ids", 0},
     {"guidance_scale", 1},
     {"max_time", 0},
+    {"mirostat", 0, true},
     {"num_beam_groups", 1},
     {"num_return_sequences", 1},
     {"penalty_alpha", 0},
@@ -58,6 +60,7 @@ constexpr auto kUnsupported = std::to_array<Unsupported>({
     {"top_h", 0, true},
     {"typical_p", 1, true},
     {"watermarking_config", 0},
+    {"xtc_probability", 0, true},
 });
 
 // Fields that do not affect results, or that the model's configuration reads (ids).
@@ -164,17 +167,15 @@ json fields_of(const GenerationDefaults& defaults) {
 }  // namespace
 
 GenerationDefaults load_generation_defaults(const std::filesystem::path& folder, LengthsInclude lengths) {
-  const auto exists = [](const std::filesystem::path& path) {
-    return with_io_errors([&] { return std::filesystem::exists(path); });
-  };
-  std::filesystem::path path = folder / "generation_config.json";
-  const bool own_file = exists(path);
-  if (!own_file) path = folder / "config.json";
+  std::string name = "generation_config.json";
+  std::optional<std::string> text = read_model_file(folder, name);
+  const bool own_file = text.has_value();
+  if (!own_file) text = read_model_file(folder, name = "config.json");
   const bool prompt = lengths == LengthsInclude::prompt;
   GenerationDefaults defaults{.beam = 1, .length_penalty = 1};
   if (prompt) defaults.max_new_tokens = 128;
-  if (!exists(path)) return defaults;
-  const ConfigReader object(read_file(path), path.string());
+  if (!text) return defaults;
+  const ConfigReader object(*text, model_file_name(folder, name));
   visit_defaults(defaults, [&](std::string_view key, auto& field) {
     if (const auto found = object.find(key)) read(*found, key, field);
   });

@@ -9,6 +9,7 @@
 #include "qkv/models/gguf/gguf_model.h"
 #include "qkv/models/hub/adapter_files.h"
 #include "qkv/models/hub/family.h"
+#include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/read_config.h"
 
 namespace qkv::models {
@@ -26,12 +27,15 @@ constexpr std::string_view kOwnLayout = "qkv-";
 constexpr const char *kLanguageModel = "a language model", *kTextEncoder = "an encoder of texts",
                      *kImageEncoder = "an encoder of images", *kTransformer = "an encoder-decoder";
 
+// The tensors' names and layouts: the family's; its names and the parameters' layouts; the parameters' own.
+enum class Layouts : uint8_t { family, gguf, own };
+
 // A folder's config.json, opened, with the fields read before its family reads the rest.
 struct Opened {
   ConfigReader reader;
   StoredDType weights;
   std::string family;
-  bool own_layout;  // tensors have the names and layouts of the parameters
+  Layouts layouts = Layouts::family;
 };
 
 // Whether weights of a dtype have no place in the family's own folders.
@@ -57,7 +61,7 @@ Opened open_gguf(const std::filesystem::path& path) {
   return {.reader = reader,
           .weights = {path.string()},
           .family = reader.string("model_type"),
-          .own_layout = false};
+          .layouts = Layouts::gguf};
 }
 
 Opened open_checked_config(const std::filesystem::path& folder) {
@@ -80,7 +84,7 @@ Opened open_checked_config(const std::filesystem::path& folder) {
   const std::string model_type = reader.string("model_type");
   const bool own = model_type.starts_with(kOwnLayout);
   return {reader, stored_dtype(text, path.string()), own ? model_type.substr(kOwnLayout.size()) : model_type,
-          own};
+          own ? Layouts::own : Layouts::family};
 }
 
 Opened open_config(const std::filesystem::path& folder) {
@@ -99,10 +103,16 @@ std::string model_types(std::span<const Family> families) {
   return list;
 }
 
-// Tensor names and layouts: the parameters' own, or the family's.
 template <class Config>
-WeightMap weight_map_of(const FamilyOf<Config>& family, const Config& config, bool own_layout) {
-  return own_layout ? WeightMap{.others_same = true} : family.weight_map(config);
+WeightMap weight_map_of(const FamilyOf<Config>& family, const Config& config, Layouts layouts) {
+  if (layouts == Layouts::own) return {.others_same = true};
+  WeightMap map = family.weight_map(config);
+  for (WeightRule& rule : map.rules) {
+    if (layouts != Layouts::gguf) break;
+    rule.layout = Layout::same;
+    rule.minus_one = false;
+  }
+  return map;
 }
 
 // Reads the end tokens from generation_config.json, if it has them.
@@ -163,7 +173,7 @@ auto read_config(const std::filesystem::path& folder, const std::filesystem::pat
   }
   if (reader.string("model_type") !=
       model_type_of(opened.family, opened.weights.dtype.value_or(DType::f32))) {
-    reader.reject("dtype", concat(opened.own_layout ? "" : "anything but ",
+    reader.reject("dtype", concat(opened.layouts == Layouts::own ? "" : "anything but ",
                                   "\"int8\" or blocks, as the model_type is ", reader.string("model_type")));
   }
   if (reader.has("auto_map")) {
@@ -179,7 +189,7 @@ auto read_config(const std::filesystem::path& folder, const std::filesystem::pat
     config.validate();
     return Configured<Family, Config>{std::move(opened), family, std::move(config)};
   } catch (const UsageError& error) {
-    throw DataError(concat((folder / kConfig).string(), ": ", error.what()));
+    throw DataError(concat(model_file_name(folder, kConfig), ": ", error.what()));
   }
 }
 
@@ -205,18 +215,18 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   if (described != folder) {  // the weights' format is that of the base
     const Opened base = open_config(folder);
     opened.weights = base.weights;
-    opened.own_layout = base.own_layout;
+    opened.layouts = base.layouts;
   }
   const TensorFiles files = with_io_errors(
       [&] { return TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading); });
-  untie_if_stored_apart(files, weight_map_of(*family, config, opened.own_layout), config);
+  untie_if_stored_apart(files, weight_map_of(*family, config, opened.layouts), config);
   std::unique_ptr<Model> model;
   try {
     model = std::make_unique<Model>(config);
   } catch (const UsageError& error) {
-    throw DataError(concat((folder / kConfig).string(), ": ", error.what()));
+    throw DataError(concat(model_file_name(folder, kConfig), ": ", error.what()));
   }
-  const WeightMap map = weight_map_of(*family, model->config(), opened.own_layout);
+  const WeightMap map = weight_map_of(*family, model->config(), opened.layouts);
   const auto all = parameters_of(*model);
   std::optional<AdapterFiles> adapter;
   if (!options.adapter.empty()) adapter.emplace(options.adapter, family->weight_map(model->config()), folder);
@@ -242,8 +252,8 @@ void save(const std::filesystem::path& folder, const Model& model, const FamilyO
   config.string("dtype", config_dtype(dtype));
   config.string("model_type", model_type_of(family.model_type, dtype));
   if (!original.empty()) config.keep_others(read_file(original / kConfig));
-  const std::vector<io::NamedTensor> tensors =
-      stored_tensors(weight_map_of(family, model.config(), is_own(dtype)), visit);
+  const std::vector<io::NamedTensor> tensors = stored_tensors(
+      weight_map_of(family, model.config(), is_own(dtype) ? Layouts::own : Layouts::family), visit);
   make_writable_folder(folder);
   write_file_atomically(folder / kConfig, config.json());
   io::write_safetensors(folder / kWeights, tensors, io::with_checksums({{"format", "pt"}}, tensors));
@@ -288,7 +298,7 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   look(FolderKind::image, image_families());
   look(FolderKind::translation, translation_families());
   // A language model whose hidden states sentence-transformers pools.
-  if (kind == FolderKind::language && std::filesystem::exists(folder / kModules)) kind = FolderKind::encoder;
+  if (kind == FolderKind::language && read_model_file(folder, kModules)) kind = FolderKind::encoder;
   if (!kind) {
     opened.reader.reject("model_type",
                          concat("one of ", known, nearest_family(opened.reader, opened.family, folder)));
@@ -327,8 +337,8 @@ DType weight_dtype(const Transformer& model) { return weight_dtype(parameters_of
 
 text::Tokenizer load_tokenizer(const std::filesystem::path& path) {
   if (!is_gguf(path)) return text::Tokenizer::load(path);
-  return text::Tokenizer::from_json(with_io_errors([&] { return GgufModel(path).tokenizer_json(); }),
-                                    path.string());
+  const GgufModel model(path);
+  return text::Tokenizer::from_json(model.tokenizer_json(), model.tokenizer_config_json(), path.string());
 }
 
 std::string family_of(const std::filesystem::path& folder) { return open_config(folder).family; }

@@ -40,9 +40,8 @@ std::string unreadable_weights(const std::filesystem::path& folder) {
   }
   for (const std::filesystem::path& path : files_in(folder)) {
     if (path.extension() != ".gguf") continue;
-    return concat(
-        path.filename().string(), ", and GGUF files are not read; transformers' ",
-        "from_pretrained(FOLDER, gguf_file=FILE).save_pretrained(OTHER) writes a folder that opens here");
+    return concat(path.filename().string(),
+                  ", a model in one file, which opens by its own name: ", path.string());
   }
   for (const char* const name : {"tf_model.h5", "flax_model.msgpack", "rust_model.ot", "onnx/model.onnx"}) {
     if (std::filesystem::exists(folder / name))

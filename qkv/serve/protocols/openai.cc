@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "qkv/base/json.h"
+#include "qkv/models/hub/model_file.h"
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
 #include "qkv/serve/protocols/openai_fields.h"
@@ -21,7 +22,7 @@ ResponseJson model_json(const ServedModel& model) {
                    {"owned_by", "qkv"},  {"kind", model.kind()}, {"tasks", model.tasks()}};
   if (const auto& filler = model.pipelines().mask_filler) one["mask_token"] = filler->mask_token();
   // Its files say how to compute the vector of a sentence.
-  if (model.pipelines().embedder && std::filesystem::exists(model.folder() / "modules.json"))
+  if (model.pipelines().embedder && models::read_model_file(model.folder(), "modules.json"))
     one["sentence_transformers"] = true;
   return one;
 }

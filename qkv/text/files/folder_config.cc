@@ -99,6 +99,12 @@ void read_tokenizer_config(const JsonValue& root, FolderConfig& config) {
   }
 }
 
+void take_named(FolderConfig& config) {
+  for_each_special(config, [&](const char*, const std::optional<AddedToken>& token) {
+    if (token) config.named.push_back(*token);
+  });
+}
+
 // Names missing from the files default to those of the tokenizer class, which the names of the older files
 // imply.
 void name_usual_tokens(const std::string& file, FolderConfig& config) {
@@ -139,6 +145,13 @@ bool is_byte_level(const std::string& file) { return file == "vocab.json" || fil
 
 bool is_wordpiece(const std::string& file) { return file.ends_with(".txt") && !is_byte_level(file); }
 
+FolderConfig parse_tokenizer_config(std::string_view json, const std::string& name) {
+  FolderConfig config;
+  read_tokenizer_config(parse_json(json, name), config);
+  take_named(config);
+  return config;
+}
+
 FolderConfig read_folder_config(const fs::path& file) {
   FolderConfig config;
   const fs::path folder = file.parent_path();
@@ -166,9 +179,7 @@ FolderConfig read_folder_config(const fs::path& file) {
   // A folder with int8 weights; the tokenizer is that of the original family.
   constexpr std::string_view kOwn = "qkv-";
   if (config.model_type.starts_with(kOwn)) config.model_type.erase(0, kOwn.size());
-  for_each_special(config, [&](const char*, const std::optional<AddedToken>& token) {
-    if (token) config.named.push_back(*token);
-  });
+  take_named(config);
   name_usual_tokens(file.filename().string(), config);
   return config;
 }

@@ -51,6 +51,9 @@ void for_each_special(Config& config, Use use) {
 bool is_byte_level(const std::string& file);
 bool is_wordpiece(const std::string& file);
 
+// The settings in a tokenizer_config.json alone; `name` is for messages.
+FolderConfig parse_tokenizer_config(std::string_view json, const std::string& name);
+
 // The settings for the tokenizer in `file`. Throws DataError naming the file and the malformed part.
 FolderConfig read_folder_config(const std::filesystem::path& file);
 

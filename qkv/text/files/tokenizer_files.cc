@@ -258,19 +258,21 @@ constexpr const char* kKnown =
     "tokenizer.json, vocab.txt, vocab.json beside merges.txt or source.spm, tokenizer.model, spiece.model or "
     "sentencepiece.bpe.model";
 
+TokenizerParts read_json(std::string_view json, const std::string& name, const FolderConfig& config) {
+  TokenizerParts parts = parse_tokenizer_json(json, name);
+  for (const auto* tokens : {&config.added_tokens, &config.named, &config.extra}) {
+    for (const AddedToken& token : *tokens) add_token(token, parts.model->vocabulary(), parts.added_tokens);
+  }
+  if (parts.bert) parts.normalizer = bert_normalizer_of(config, *parts.bert);
+  return parts;
+}
+
 TokenizerParts read_parts(const fs::path& path, const FolderConfig& config) {
   const std::string file = path.filename().string();
   if (is_byte_level(file)) {
     return read_byte_level_bpe(path.parent_path() / "vocab.json", path.parent_path() / "merges.txt", config);
   }
-  if (file.ends_with(".json")) {
-    TokenizerParts parts = parse_tokenizer_json(read_file(path), path.string());
-    for (const auto* tokens : {&config.added_tokens, &config.named, &config.extra}) {
-      for (const AddedToken& token : *tokens) add_token(token, parts.model->vocabulary(), parts.added_tokens);
-    }
-    if (parts.bert) parts.normalizer = bert_normalizer_of(config, *parts.bert);
-    return parts;
-  }
+  if (file.ends_with(".json")) return read_json(read_file(path), path.string(), config);
   if (is_wordpiece(file)) return read_wordpiece(path, config);
   if (file == "source.spm") {
     return read_marian_source(path);
@@ -292,10 +294,8 @@ fs::path find_file(const fs::path& folder) {
 
 namespace {
 
-Tokenizer load_tokenizer(const fs::path& path) {
-  const fs::path file = fs::is_directory(path) ? find_file(path) : path;
-  const FolderConfig config = read_folder_config(file);
-  TokenizerParts parts = read_parts(file, config);
+// What the settings change of a tokenizer that is read.
+Tokenizer completed(TokenizerParts parts, const FolderConfig& config) {
   parts.clean_up_spaces = parts.byte_pairs ? config.clean_up_byte_pairs : config.clean_up_spaces;
   if (!config.token_types) {
     for (auto* const template_parts : {&parts.post_processing.single, &parts.post_processing.pair}) {
@@ -324,7 +324,18 @@ Tokenizer load_tokenizer(const fs::path& path) {
   return Tokenizer(std::move(parts));
 }
 
+Tokenizer load_tokenizer(const fs::path& path) {
+  const fs::path file = fs::is_directory(path) ? find_file(path) : path;
+  const FolderConfig config = read_folder_config(file);
+  return completed(read_parts(file, config), config);
+}
+
 }  // namespace
+
+Tokenizer Tokenizer::from_json(std::string_view json, std::string_view settings, const std::string& name) {
+  const FolderConfig config = parse_tokenizer_config(settings, name);
+  return completed(read_json(json, name, config), config);
+}
 
 Tokenizer Tokenizer::load(const fs::path& path) {
   return with_io_errors([&] { return load_tokenizer(path); });

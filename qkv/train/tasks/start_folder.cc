@@ -9,6 +9,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
+#include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/read_config.h"
 #include "qkv/nn/named_parameters.h"
 #include "qkv/ops/quantize.h"
@@ -139,6 +140,7 @@ void write_tokenizer_files(const fs::path& run, const FileContents& files) {
 
 StartFolder::StartFolder(fs::path from, FolderKind kind, const fs::path& run, bool resumes)
     : from_(std::move(from)), files_at_(resumes ? run / kStartCopies : from_) {
+  models::refuse_gguf(from_, "model.from");
   const FolderKind found = models::folder_kind(files_at_);
   family_ = models::family_of(files_at_);
   if (found != kind) {

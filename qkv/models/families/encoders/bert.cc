@@ -38,7 +38,8 @@ EncoderFamily bert_family() {
            {.name = "BertForMaskedLM", .masked_language = true},
            {.name = "BertForNextSentencePrediction", .pooler = true, .next_sentence = true},
            {.name = "BertForSequenceClassification", .pooler = true, .labelled = ClassificationTarget::texts},
-           {.name = "BertForTokenClassification", .labelled = ClassificationTarget::tokens}},
+           {.name = "BertForTokenClassification", .labelled = ClassificationTarget::tokens},
+           {.name = "BertEncoder"}},  // of GGUF files, which have no pooler; transformers has no such folders
       .base = bert_base(),
       .table = table,
       .weight_map = weight_map};
