@@ -322,6 +322,12 @@ CASES = {
     "llama_texts": lambda size: llama(size, 1, head="ForSequenceClassification", pad_token_id=0, **ONE),
     "mistral_texts": lambda size: llama(size, 1, "Mistral", "ForSequenceClassification", sliding_window=4, pad_token_id=0, **THREE),
     "qwen3_texts": lambda size: llama(size, 1, "Qwen3", "ForSequenceClassification", head_dim=6, pad_token_id=0, **THREE),
+    "gemma2_texts": lambda size: llama(size, 1, "Gemma2", "ForSequenceClassification", head_dim=6, pad_token_id=0,
+                                       query_pre_attn_scalar=24, sliding_window=4, attn_logit_softcapping=2.0,
+                                       final_logit_softcapping=8.0, **THREE),
+    "gemma3_text_both": lambda size: llama(
+        size, 1, "Gemma3Text", "Model", head_dim=6, pad_token_id=0, query_pre_attn_scalar=24, sliding_window=6,
+        use_bidirectional_attention=True, **every_other(size)),
     "vit_images": lambda size: vit(size, **THREE),
     "vit_base": lambda size: vit(size, "Model", hidden_act="gelu_new", num_channels=2),
     "deit_images": lambda size: vit(size, family="DeiT", **THREE),

@@ -15,6 +15,7 @@ Described<LanguageModelConfig> as_decoder(const LanguageFamily& family,
   decoder.config.max_positions = model.config.max_positions.value_or(decoder.config.max_positions);
   decoder.config.embedding = model.config.embedding;
   decoder.config.decoder = model.config.encoder;
+  decoder.config.causal = model.config.causal;
   return decoder;
 }
 
@@ -25,6 +26,7 @@ void read_decoder(const Described<LanguageModelConfig>& decoder, Described<TextE
   model.config.max_positions = decoder.config.max_positions;
   model.config.embedding = decoder.config.embedding;
   model.config.encoder = decoder.config.decoder;
+  model.config.causal = decoder.config.causal;
 }
 
 void table(const LanguageFamily& family, const Fields& fields, Described<TextEncoderConfig>& model) {
@@ -53,14 +55,18 @@ WeightMap weight_map(const LanguageFamily& family, const TextEncoderConfig& conf
 }  // namespace
 
 EncoderFamily as_encoders(const LanguageFamily& family) {
-  // "LlamaModel", the last class of a family.
-  const std::string end = "Model", stack = family.classes.back().name,
-                    name = stack.substr(0, stack.size() - end.size());
+  // "LlamaModel": the last class with this end.
+  const std::string end = "Model";
+  std::string stack;
+  for (const ModelClass& one : family.classes) {
+    if (one.name.ends_with(end)) stack = one.name;
+  }
+  const std::string name = stack.substr(0, stack.size() - end.size());
   EncoderFamily encoders{
       .model_type = family.model_type,
       .classes = {{.name = stack},
                   {.name = name + "ForSequenceClassification", .labelled = ClassificationTarget::texts}},
-      .base = {.config = {.causal = true}},
+      .base = {},
       .table = [family](const Fields& fields, auto& model) { table(family, fields, model); },
       .weight_map = [family](const TextEncoderConfig& config) { return weight_map(family, config); },
       .own_class = name + "ForSequenceClassification"};

@@ -158,14 +158,14 @@ nn::LayerOptions resolved(nn::LayerOptions layer) {
 }
 
 Settings settings_of(const LanguageModelConfig& config) {
-  const auto& [vocabulary, max_positions, embedding, decoder, tied, logit_bias, logit_scale, logit_softcap,
-               bos_ids, eos_ids] = config;
+  const auto& [vocabulary, max_positions, embedding, decoder, causal, tied, logit_bias, logit_scale,
+               logit_softcap, bos_ids, eos_ids] = config;
   List list;
   list.within("embedding", embedding);
   list.within("decoder", decoder);
-  list("vocabulary", vocabulary, "max_positions", max_positions, "tied", tied, "logit_bias", logit_bias,
-       "logit_scale", logit_scale, "logit_softcap", logit_softcap, "bos_ids", numbers_text(bos_ids),
-       "eos_ids", numbers_text(eos_ids));
+  list("vocabulary", vocabulary, "max_positions", max_positions, "causal", causal, "tied", tied, "logit_bias",
+       logit_bias, "logit_scale", logit_scale, "logit_softcap", logit_softcap, "bos_ids",
+       numbers_text(bos_ids), "eos_ids", numbers_text(eos_ids));
   return list.take();
 }
 
