@@ -171,6 +171,8 @@ INSTANTIATE_TEST_SUITE_P(Camembert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "camembert")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Distilbert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "distilbert")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Modernbert, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "modernbert")), kCaseName);
 // Decoders with a classifier.
 INSTANTIATE_TEST_SUITE_P(Gpt2, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "gpt2")), kCaseName);

@@ -4,13 +4,10 @@
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
-namespace {
 
-// What the family's own table and weight map read of an encoder.
-Described<LanguageModelConfig> as_decoder(const LanguageFamily& family,
-                                          const Described<TextEncoderConfig>& model) {
-  Described<LanguageModelConfig> decoder{
-      .config = family.base.config, .layer = model.layer, .layers = model.layers};
+Described<LanguageModelConfig> as_decoder(const Described<TextEncoderConfig>& model,
+                                          const LanguageModelConfig& base) {
+  Described<LanguageModelConfig> decoder{.config = base, .layer = model.layer, .layers = model.layers};
   decoder.config.vocabulary = model.config.vocabulary;
   decoder.config.max_positions = model.config.max_positions.value_or(decoder.config.max_positions);
   decoder.config.embedding = model.config.embedding;
@@ -29,8 +26,10 @@ void read_decoder(const Described<LanguageModelConfig>& decoder, Described<TextE
   model.config.causal = decoder.config.causal;
 }
 
+namespace {
+
 void table(const LanguageFamily& family, const Fields& fields, Described<TextEncoderConfig>& model) {
-  Described<LanguageModelConfig> decoder = as_decoder(family, model);
+  Described<LanguageModelConfig> decoder = as_decoder(model, family.base.config);
   family.table(fields, decoder);
   read_decoder(decoder, model);
   if (model.config.labelled == ClassificationTarget::texts) fields("pad_token_id", model.config.pad_ids);
@@ -40,7 +39,7 @@ void table(const LanguageFamily& family, const Fields& fields, Described<TextEnc
 
 WeightMap weight_map(const LanguageFamily& family, const TextEncoderConfig& config) {
   const std::string theirs = "decoder.", ours = "encoder.", head = "lm_head";
-  WeightMap map = family.weight_map(as_decoder(family, {.config = config}).config);
+  WeightMap map = family.weight_map(as_decoder({.config = config}, family.base.config).config);
   std::erase_if(map.rules, [&](const WeightRule& rule) { return rule.ours == head; });
   for (WeightRule& rule : map.rules) {
     if (rule.ours.starts_with(theirs)) rule.ours.replace(0, theirs.size(), ours);
