@@ -117,7 +117,7 @@ void add_translation_evaluation(Command& group) {
       "sacreBLEU computes them, and the speed on stderr. A line that cannot be translated is an error.",
       "qkv evaluate translation model --src test.en --ref test.de --beam 4");
   const auto arguments = std::make_shared<EvaluateTranslationArguments>();
-  add_model_argument(*command, arguments->model);
+  add_model_argument(*command, arguments->model, ModelPath::folder);
   add_option(*command, "--src", arguments->source, "FILE", "Text to translate, one sentence per line")
       ->required();
   add_option(*command, "--ref", arguments->references, "FILE",

@@ -63,6 +63,8 @@ int64_t operations(Activation activation) {
       return 4;  // x / (1 + exp(-x))
     case Activation::tanh:
       return 5;  // (exp(x) - exp(-x)) / (exp(x) + exp(-x))
+    case Activation::relu_squared:
+      return 2;  // max(x, 0)^2
   }
   return 1;
 }

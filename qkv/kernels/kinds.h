@@ -5,8 +5,8 @@
 
 namespace qkv::kernels {
 
-// The activation functions of feed-forward blocks.
-enum class Activation { identity, relu, gelu_exact, gelu_tanh, silu, tanh };
+// The activation functions of feed-forward blocks; relu_squared: max(x, 0)^2 (So et al. 2021).
+enum class Activation { identity, relu, gelu_exact, gelu_tanh, silu, tanh, relu_squared };
 
 enum class NormKind {
   layer,  // y = (z - mean(z)) / sqrt(var(z) + epsilon) * weight + bias (Ba et al. 2016)

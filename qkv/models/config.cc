@@ -12,12 +12,13 @@ namespace qkv::models {
 namespace {
 
 Words<Activation> words(Activation) {
-  static constexpr std::array<std::pair<std::string_view, Activation>, 5> kWords{
+  static constexpr std::array<std::pair<std::string_view, Activation>, 6> kWords{
       {{"relu", Activation::relu},
        {"gelu", Activation::gelu_exact},
        {"gelu_tanh", Activation::gelu_tanh},
        {"silu", Activation::silu},
-       {"tanh", Activation::tanh}}};
+       {"tanh", Activation::tanh},
+       {"relu_squared", Activation::relu_squared}}};
   return kWords;
 }
 

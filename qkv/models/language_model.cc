@@ -23,6 +23,7 @@ nn::StackOptions without_memory(nn::StackOptions options) {
 void LanguageModelConfig::validate() const {
   require_at_least("vocabulary", 1, vocabulary);
   require_at_least("max_positions", 1, max_positions);
+  if (!causal) throw UsageError("causal: expected true, as the next token is predicted, found false");
   validate_stack(decoder);
   validate_embedding(embedding, decoder);
   for (const auto* ids : {&bos_ids, &eos_ids}) {

@@ -14,6 +14,7 @@ struct LanguageModelConfig {
   int64_t max_positions = 1024;  // maximum length of a text
   nn::EmbeddingConfig embedding = {};
   nn::StackOptions decoder = {};
+  bool causal = true;       // a token attends to itself and earlier ones only; else it is an encoder's stack
   bool tied = true;         // embedding table and output projection are tied
   bool logit_bias = false;  // nn::LogitsOptions::bias, scale and softcap
   float logit_scale = 1, logit_softcap = 0;

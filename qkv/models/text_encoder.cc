@@ -4,6 +4,7 @@
 #include "qkv/models/rows_at.h"
 #include "qkv/models/validate.h"
 #include "qkv/ops/activation.h"
+#include "qkv/ops/general/pooling.h"
 #include "qkv/ops/require.h"
 
 namespace qkv::models {
@@ -38,15 +39,19 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
     const nn::LinearOptions options{.inputs = d_model, .outputs = outputs, .bias = bias};
     return wanted ? std::optional<nn::Linear>(std::in_place, options) : std::nullopt;
   };
-  pooler_ = head(config.pooler, d_model);
+  const nn::NormOptions norm{.features = d_model,
+                             .epsilon = config.encoder.first().epsilon,
+                             .bias = config.encoder.first().norm_bias};
+  pooler_ = head(config.pooler, d_model, config.head_bias);
+  if (config.pooler && config.pooler_norm) pooler_norm_.emplace(norm);
   next_sentence_ = head(config.next_sentence, 2);
   classifier_ = head(config.labelled != ClassificationTarget::nothing, std::ssize(config.labels),
                      /*bias=*/!config.causal);
   if (config.masked_language) {
     masked_language_.emplace(MaskedLanguage{
-        .dense = nn::Linear({.inputs = d_model, .outputs = d_model}),
-        .layer_norm = nn::Norm({.features = d_model, .epsilon = config.encoder.first().epsilon}),
-        .logits = nn::Logits({.d_model = d_model, .vocabulary = config.vocabulary, .bias = true},
+        .dense = nn::Linear({.inputs = d_model, .outputs = d_model, .bias = config.head_bias}),
+        .layer_norm = nn::Norm(norm),
+        .logits = nn::Logits({.d_model = d_model, .vocabulary = config.vocabulary, .bias = config.logit_bias},
                              table_.weight())});
   }
 }
@@ -68,7 +73,19 @@ void TextEncoder::refuse(const char* head) const {
 
 Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
   if (!pooler_) refuse("a pooler");
-  return (*pooler_)(rows_at(hidden, config_.encoder.d_model(), offsets), config_.pooler_activation);
+  return pooled_rows(text_rows(hidden, offsets), {}, {});
+}
+
+Variable TextEncoder::text_rows(const Variable& hidden, const Offsets& offsets) const {
+  return config_.pools_mean ? segment_mean(hidden, offsets)
+                            : rows_at(hidden, config_.encoder.d_model(), offsets);
+}
+
+Variable TextEncoder::pooled_rows(const Variable& rows, const Dropout& dropout,
+                                  const nn::ForwardContext& context) const {
+  if (!pooler_norm_) return (*pooler_)(rows, config_.pooler_activation, dropout, context);
+  const Variable pooled = (*pooler_norm_)((*pooler_)(rows, config_.pooler_activation, {}, context));
+  return dropout.active() ? activate(pooled, Activation::identity, dropout) : pooled;
 }
 
 Variable TextEncoder::masked_language_logits(const Variable& hidden) const {
@@ -100,8 +117,7 @@ Variable TextEncoder::classified_hidden(const Variable& hidden, const Offsets& o
                                         const Dropout& dropout, const nn::ForwardContext& context) const {
   const int64_t d_model = config_.encoder.d_model();
   const bool of_texts = config_.labelled == ClassificationTarget::texts;
-  if (of_texts && pooler_)
-    return (*pooler_)(rows_at(hidden, d_model, offsets), config_.pooler_activation, dropout, context);
+  if (pooler_) return pooled_rows(of_texts ? text_rows(hidden, offsets) : hidden, dropout, context);
   const Variable rows = of_texts ? rows_at(hidden, d_model, offsets, kLastToken) : hidden;
   return dropout.active() ? activate(rows, Activation::identity, dropout) : rows;
 }
@@ -123,6 +139,7 @@ void TextEncoder::visit(const nn::ParameterVisitor& visitor) const {
   embedding_.visit(visitor);
   nn::visit_part(visitor, "encoder", encoder_);
   if (pooler_) nn::visit_part(visitor, "pooler", *pooler_);
+  if (pooler_norm_) nn::visit_part(visitor, "pooler.layer_norm", *pooler_norm_);
   if (masked_language_) {
     nn::visit_part(visitor, "masked_language.dense", masked_language_->dense);
     nn::visit_part(visitor, "masked_language.layer_norm", masked_language_->layer_norm);

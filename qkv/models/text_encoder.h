@@ -24,8 +24,13 @@ struct TextEncoderConfig {
   nn::EmbeddingConfig embedding = {};
   nn::StackOptions encoder = {};
   bool causal = false;  // a token attends to itself and earlier ones only
-  bool pooler = false;  // has a pooler of the first token
+  // Has a pooler: a linear layer, an activation and perhaps a norm, of the first token or of the mean of all
+  // tokens; of each token where tokens are labelled.
+  bool pooler = false;
   Activation pooler_activation = Activation::tanh;
+  bool pooler_norm = false, pools_mean = false;
+  bool head_bias = true;   // of the linear layers of the pooler and of the masked-language head
+  bool logit_bias = true;  // of masked-language logits
   // Predicts the token at each position; tied to the embedding table.
   bool masked_language = false;
   Activation masked_language_activation = Activation::gelu_exact;
@@ -85,6 +90,10 @@ class TextEncoder {
   // The input of the classifier.
   Variable classified_hidden(const Variable& hidden, const Offsets& offsets, const kernels::Dropout& dropout,
                              const nn::ForwardContext& context) const;
+  // The rows of texts that the pooler reads, and its result.
+  Variable text_rows(const Variable& hidden, const Offsets& offsets) const;
+  Variable pooled_rows(const Variable& rows, const kernels::Dropout& dropout,
+                       const nn::ForwardContext& context) const;
   [[noreturn]] void refuse(const char* head) const;
 
   TextEncoderConfig config_;
@@ -92,6 +101,7 @@ class TextEncoder {
   nn::Embedding embedding_;
   nn::Encoder encoder_;
   std::optional<nn::Linear> pooler_, next_sentence_, classifier_;
+  std::optional<nn::Norm> pooler_norm_;
   std::optional<MaskedLanguage> masked_language_;
 };
 

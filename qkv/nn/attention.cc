@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "qkv/base/scope.h"
+#include "qkv/ops/activation.h"
 #include "qkv/ops/attention_rule.h"
+#include "qkv/ops/general/arithmetic.h"
 #include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/general/reshape.h"
 #include "qkv/ops/profile.h"
@@ -43,8 +45,19 @@ Tensor cached_attention(const Tensor& query, std::span<const kernels::CacheRow> 
 
 std::optional<Norm> norm(const MultiheadAttentionOptions& options, int64_t heads) {
   if (options.variant.query_key_norm == QueryKeyNorm::none) return std::nullopt;
-  const int64_t normed = options.variant.query_key_norm == QueryKeyNorm::all_heads ? heads : 1;
-  return Norm({.features = normed * options.d_k, .kind = options.norm_kind, .epsilon = options.epsilon});
+  NormOptions norm{.features = options.d_k, .kind = options.norm_kind, .epsilon = options.epsilon};
+  if (options.variant.query_key_norm == QueryKeyNorm::all_heads) norm.features *= heads;
+  if (options.variant.query_key_norm == QueryKeyNorm::each_head) {
+    norm.parts = heads;
+    norm.bias = false;
+  }
+  return Norm(norm);
+}
+
+// x cut to [-limit, limit].
+Variable clipped(const Variable& x, float limit) {
+  const auto above = [&](const Variable& rows) { return activate(rows - limit, Activation::relu, {}); };
+  return x - above(x) + above(-x);
 }
 
 }  // namespace
@@ -98,6 +111,9 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
                               " features of a head rotated, found ", positions.rotary_features));
   }
   if (!options.variant.scale) options.variant.scale = 1.0f / std::sqrt(static_cast<float>(options.d_k));
+  if (!(options.variant.clip >= 0))
+    throw UsageError(
+        concat("attention: clip: expected 0 (none) or a positive number, found ", options.variant.clip));
   if (options.variant.window < 0)
     throw UsageError(
         concat("attention: window: expected 0 (all positions) or more, found ", options.variant.window));
@@ -140,7 +156,8 @@ Variable MultiheadAttention::normalised(const Variable& x, int64_t heads,
                                         const std::optional<Norm>& norm) const {
   if (!norm) return x;
   const Variable rows = contiguous_f32("attention", x);
-  if (options_.variant.query_key_norm == QueryKeyNorm::all_heads) return (*norm)(rows);
+  const QueryKeyNorm kind = options_.variant.query_key_norm;
+  if (kind == QueryKeyNorm::all_heads || kind == QueryKeyNorm::each_head) return (*norm)(rows);
   const int64_t tokens = x.value().rows();
   return reshape((*norm)(reshape(rows, {tokens * heads, options_.d_k})), {tokens, heads * options_.d_k});
 }
@@ -150,7 +167,8 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
                                                       WeightLayout layout) const {
   const int64_t queries = options_.heads * options_.d_k;
   const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
-  const Variable qkv = linear(x, qkv_, layout);
+  Variable qkv = linear(x, qkv_, layout);
+  if (options_.variant.clip > 0) qkv = clipped(qkv, options_.variant.clip);
   const bool grows = options_.variant.positions.rotary_scaling.query_growth != 0;
   const auto rotated = [&](const Variable& rows, int64_t heads, bool of_keys) {
     PositionOptions kind = options_.variant.positions;

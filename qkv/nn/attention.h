@@ -24,8 +24,8 @@ struct ProjectionBiases {
 
 // Norms of queries and keys, before they are rotated: none, of each head's d_k features (Qwen 3, Gemma 3), or
 // of those of all heads together (OLMo 2). rotated_head: of each head's features, after they are rotated
-// (Hunyuan).
-enum class QueryKeyNorm { none, head, all_heads, rotated_head };
+// (Hunyuan). each_head: of each head's features, with weights of its own and no bias (Command R+).
+enum class QueryKeyNorm { none, head, all_heads, rotated_head, each_head };
 
 // What an attention computes, beside its sizes. Layers of one model may differ in it.
 struct AttentionVariant {
@@ -38,6 +38,7 @@ struct AttentionVariant {
   // Self-attention only: sliding window (AttentionOptions::window); 0: off.
   int64_t window = 0;
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
+  float clip = 0;      // self-attention only: queries, keys and values are cut to [-clip, clip]; 0: off
   bool sinks = false;  // a learned score of each head without key and value (AttentionOptions::sinks)
 
   bool operator==(const AttentionVariant&) const = default;

@@ -89,7 +89,9 @@ Embedding::Embedding(const EmbeddingConfig& config, Weight table)
     positions_ = Parameter(Shape{config.positions.max_positions, config.d_model}, kNormal);
   }
   if (config.token_types > 0) types_ = Parameter(Shape{config.token_types, config.d_model}, kNormal);
-  if (config.norm) norm_.emplace(NormOptions{.features = config.d_model, .epsilon = config.epsilon});
+  if (config.norm)
+    norm_.emplace(
+        NormOptions{.features = config.d_model, .epsilon = config.epsilon, .bias = config.norm_bias});
 }
 
 Variable Embedding::operator()(const Ragged& given, ForwardContext& context,

@@ -16,6 +16,7 @@ struct EmbeddingConfig {
   // Number of token types, each with an embedding that is added (Devlin et al. 2019); 0: none.
   int64_t token_types = 0;
   bool norm = false;      // layer norm of the sum
+  bool norm_bias = true;  // of the norm
   float epsilon = 1e-5f;  // of the norm
   float dropout = 0;      // of the result
 };

@@ -13,7 +13,7 @@ namespace qkv::nn {
 Sublayers::Sublayers(const LayerOptions& options)
     : order_(options.order),
       self_attn_(options.self_attention()),
-      self_attn_residual_(options.residual()),
+      self_attn_residual_(options.attention_residual()),
       feed_forward_(options.feed_forward()) {
   if (order_ != SublayerOrder::parallel_one_norm) feed_forward_residual_.emplace(options.residual());
   if (order_ != SublayerOrder::serial && options.norm != NormPlacement::pre)

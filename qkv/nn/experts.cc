@@ -57,6 +57,7 @@ Experts::Experts(const DenseFeedForwardOptions& expert, const ExpertOptions& opt
     : options_(validated(options)),
       router_weight_(Shape{options.count, expert.d_model}, {Initializer::Kind::xavier_uniform}),
       router_bias_(options.router_bias ? Parameter(Shape{options.count}, {}) : Parameter()),
+      correction_bias_(options.correction_bias ? Parameter(Shape{options.count}, {}) : Parameter()),
       router_({router_weight_.weight()}, {router_bias_.variable}) {
   for (int64_t e = 0; e < options.count; ++e) experts_.emplace_back(expert);
   if (options.shared_d_ff == 0) return;
@@ -65,6 +66,11 @@ Experts::Experts(const DenseFeedForwardOptions& expert, const ExpertOptions& opt
   shared_.emplace(shared);
   if (options.shared_gate)
     shared_gate_.emplace(LinearOptions{.inputs = expert.d_model, .outputs = 1, .bias = false});
+}
+
+Tensor Experts::chosen_by(const Tensor& logits) const {
+  if (!correction_bias_.defined()) return largest(logits, options_.per_token);
+  return largest((softmax(logits) + correction_bias_.variable.value()).value(), options_.per_token);
 }
 
 Variable Experts::weights(const Variable& logits, const Tensor& chosen) const {
@@ -83,7 +89,7 @@ Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
   if (tokens == 0) return x;
   const WeightLayout layout = context.training ? WeightLayout::packed : WeightLayout::in_place;  // not bf16
   const Variable own_logits = linear(x, router_, layout);
-  const Tensor chosen = largest(own_logits.value(), options_.per_token);
+  const Tensor chosen = chosen_by(own_logits.value());
   const Variable logits = balanced(own_logits, chosen, context.balance);
   const Groups groups = grouped(chosen, options_.count);
   std::vector<Variable> parts;
@@ -104,6 +110,7 @@ Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
 void Experts::visit(const ParameterVisitor& visitor) const {
   visitor("router.weight", router_weight_);
   if (router_bias_.defined()) visitor("router.bias", router_bias_);
+  if (correction_bias_.defined()) visitor("correction.e_score_correction_bias", correction_bias_);
   visit_parts(visitor, "experts", experts_);
   if (shared_) visit_part(visitor, "shared_expert", *shared_);
   if (shared_gate_) visit_part(visitor, "shared_gate", *shared_gate_);

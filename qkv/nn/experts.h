@@ -16,6 +16,10 @@ struct ExpertOptions {
   // a softmax over those of all experts.
   bool normalise = true;
   bool router_bias = false;
+  // Whether experts are chosen by their probability plus a number of each, which does not affect their
+  // weights and is not trained by gradients (Wang et al. 2024, "Auxiliary-loss-free load balancing";
+  // ERNIE 4.5).
+  bool correction_bias = false;
   int64_t shared_d_ff = 0;   // inner width of one more expert, which all tokens use; 0: none
   bool shared_gate = false;  // its result is multiplied by sigmoid(x w) (Qwen 2)
 
@@ -38,15 +42,17 @@ class Experts final : public FeedForward {
   // In training, adds to the balancing loss of the context.
   Variable operator()(const Variable& x, ForwardContext& context) const override;
   // "router.weight" [experts, d_model], f32, as small errors change the choice; "experts.0.fc1.weight";
-  // "shared_expert.fc1.weight", "shared_gate.weight".
+  // "shared_expert.fc1.weight", "shared_gate.weight", "correction.e_score_correction_bias".
   void visit(const ParameterVisitor& visitor) const override;
 
  private:
+  // The experts of each row of logits, [tokens, per_token].
+  Tensor chosen_by(const Tensor& logits) const;
   // [tokens * per_token, 1], in the order of `chosen` [tokens, per_token].
   Variable weights(const Variable& logits, const Tensor& chosen) const;
 
   ExpertOptions options_;
-  Parameter router_weight_, router_bias_;
+  Parameter router_weight_, router_bias_, correction_bias_;
   LinearWeights router_;
   std::vector<DenseFeedForward> experts_;
   std::optional<DenseFeedForward> shared_;

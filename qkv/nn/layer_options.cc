@@ -22,6 +22,7 @@ MultiheadAttentionOptions LayerOptions::cross_attention() const {
   MultiheadAttentionOptions options = self_attention();
   options.variant.positions = {};
   options.variant.window = 0;
+  options.variant.clip = 0;
   return options;
 }
 
@@ -38,7 +39,8 @@ std::shared_ptr<const FeedForward> LayerOptions::feed_forward() const {
 }
 
 NormOptions LayerOptions::norm_options() const {
-  return {.features = d_model, .kind = norm_kind, .epsilon = epsilon, .bias = norm_bias};
+  return {
+      .features = d_model, .kind = norm_kind, .epsilon = epsilon, .bias = norm_bias, .weight = norm_weight};
 }
 
 Residual::Options LayerOptions::residual() const {
@@ -47,6 +49,12 @@ Residual::Options LayerOptions::residual() const {
           .scale = residual_scale,
           .dropout = dropout,
           .drop_path = drop_path};
+}
+
+Residual::Options LayerOptions::attention_residual() const {
+  Residual::Options options = residual();
+  options.normed = attention_norm;
+  return options;
 }
 
 std::vector<LayerOptions> alike(int64_t count, const LayerOptions& layer) {

@@ -30,7 +30,9 @@ struct LayerOptions {
   NormPlacement norm = NormPlacement::post;
   NormKind norm_kind = NormKind::layer;
   float epsilon = 1e-5f;
-  bool norm_bias = true;                        // of layer norms
+  bool norm_bias = true;       // of layer norms
+  bool norm_weight = true;     // of all norms but those of queries and keys
+  bool attention_norm = true;  // pre-norm layers: whether self-attention has one (ModernBERT)
   SublayerOrder order = SublayerOrder::serial;  // others: pre-norm layers without cross attention only
   float residual_scale = 1;                     // factor of the sublayers' results (Granite)
   AttentionVariant attention = {};  // of self-attention; cross attention has no positions and no window
@@ -48,6 +50,7 @@ struct LayerOptions {
   std::shared_ptr<const FeedForward> feed_forward() const;
   NormOptions norm_options() const;
   Residual::Options residual() const;
+  Residual::Options attention_residual() const;  // of self-attention
 
   bool operator==(const LayerOptions&) const = default;
 };

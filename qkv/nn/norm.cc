@@ -1,6 +1,9 @@
 #include "qkv/nn/norm.h"
 
+#include "qkv/base/error.h"
+#include "qkv/ops/general/arithmetic.h"
 #include "qkv/ops/general/drop_path.h"
+#include "qkv/ops/general/reshape.h"
 #include "qkv/ops/general/scale.h"
 #include "qkv/ops/norm.h"
 
@@ -8,28 +11,43 @@ namespace qkv::nn {
 
 Norm::Norm(const NormOptions& options)
     : kind_(options.kind),
-      weight_(Shape{options.features}, {Initializer::Kind::ones}),
-      bias_(options.kind == NormKind::layer && options.bias
+      features_(options.features),
+      parts_(options.parts),
+      weight_(options.weight ? Parameter(Shape{options.parts * options.features}, {Initializer::Kind::ones})
+                             : Parameter()),
+      bias_(options.kind == NormKind::layer && options.bias && options.parts == 1
                 ? Parameter(Shape{options.features}, {Initializer::Kind::zeros})
                 : Parameter()),
       epsilon_(options.epsilon) {}
 
-Variable Norm::shift() const {
-  if (bias_.defined()) return bias_.variable;
-  const Tensor& weight = weight_.variable.value();
-  return Tensor::zeros(weight.shape(), DType::f32, weight.device());
+Variable Norm::factors(Device device) const {
+  return weight_.defined() && parts_ == 1 ? weight_.variable : Tensor::full({features_}, 1.0f, device);
+}
+
+Variable Norm::shift(Device device) const {
+  return bias_.defined() ? bias_.variable : Tensor::zeros({features_}, DType::f32, device);
+}
+
+Variable Norm::normalised(const Variable& x) const {
+  const Device device = x.value().device();
+  return kind_ == NormKind::rms ? rms_norm(x, factors(device), epsilon_)
+                                : layer_norm(x, factors(device), shift(device), epsilon_);
 }
 
 Variable Norm::operator()(const Variable& x) const {
-  return kind_ == NormKind::rms ? rms_norm(x, weight_.variable, epsilon_)
-                                : layer_norm(x, weight_.variable, shift(), epsilon_);
+  if (parts_ == 1) return normalised(x);
+  const int64_t rows = x.value().rows();
+  const Variable y = normalised(reshape(x, {rows * parts_, features_}));
+  const Variable joined = reshape(y, {rows, parts_ * features_});
+  return weight_.defined() ? joined * weight_.variable : joined;
 }
 
 Variable Norm::add_norm(const Variable& x, const Variable& sublayer, const Dropout& dropout) const {
-  if (kind_ == NormKind::rms) {
-    return residual_rms_norm(x, sublayer, dropout, weight_.variable, epsilon_, Reuse::in_place);
-  }
-  return residual_layer_norm(x, sublayer, dropout, weight_.variable, shift(), epsilon_, Reuse::in_place);
+  if (parts_ > 1) throw UsageError(concat("norm: expected one part with a residual sum, found ", parts_));
+  const Device device = x.value().device();
+  if (kind_ == NormKind::rms)
+    return residual_rms_norm(x, sublayer, dropout, factors(device), epsilon_, Reuse::in_place);
+  return residual_layer_norm(x, sublayer, dropout, factors(device), shift(device), epsilon_, Reuse::in_place);
 }
 
 Residual::Residual(const Options& options)
@@ -37,13 +55,16 @@ Residual::Residual(const Options& options)
       scale_(options.scale),
       dropout_(options.dropout),
       drop_path_(options.drop_path) {
-  if (placement_ != NormPlacement::output) norm_.emplace(options.norm);
+  if (!options.normed && placement_ != NormPlacement::pre)
+    throw UsageError("layer: attention_norm: expected true unless norms precede the sublayers, found false");
+  if (placement_ != NormPlacement::output && options.normed) norm_.emplace(options.norm);
   if (placement_ == NormPlacement::output || placement_ == NormPlacement::both)
     output_norm_.emplace(options.norm);
 }
 
 Variable Residual::input(const Variable& x) const {
-  return placement_ == NormPlacement::pre || placement_ == NormPlacement::both ? (*norm_)(x) : x;
+  const bool before = placement_ == NormPlacement::pre || placement_ == NormPlacement::both;
+  return before && norm_ ? (*norm_)(x) : x;
 }
 
 Variable Residual::add(const Variable& x, const Variable& sublayer, const Offsets& offsets,
@@ -65,7 +86,7 @@ void Residual::visit(const ParameterVisitor& visitor, const std::string& name) c
 }
 
 void Norm::visit(const ParameterVisitor& visitor) const {
-  visitor("weight", weight_);
+  if (weight_.defined()) visitor("weight", weight_);
   if (bias_.defined()) visitor("bias", bias_);
 }
 

@@ -16,7 +16,11 @@ struct NormOptions {
   int64_t features = 0;
   NormKind kind = NormKind::layer;
   float epsilon = 1e-5f;
-  bool bias = true;  // of a layer norm
+  bool bias = true;    // of a layer norm
+  bool weight = true;  // none: the norm is not scaled (OLMo)
+  // The parts of `features` numbers in a row: each has a mean, a variance and a weight of its own. Several
+  // have no bias.
+  int64_t parts = 1;
 };
 
 class Norm {
@@ -29,11 +33,15 @@ class Norm {
   void visit(const ParameterVisitor& visitor) const;
 
  private:
-  // The bias; zeros for a layer norm without one.
-  Variable shift() const;
+  // With the factors, each part alone.
+  Variable normalised(const Variable& x) const;
+  // The weight of one part, and the bias; ones and zeros for a norm without them.
+  Variable factors(Device device) const;
+  Variable shift(Device device) const;
 
   NormKind kind_;
-  Parameter weight_, bias_;  // bias_ is undefined without one
+  int64_t features_, parts_;
+  Parameter weight_, bias_;  // undefined without them
   float epsilon_;
 };
 
@@ -52,6 +60,7 @@ class Residual {
   struct Options {
     NormOptions norm = {};
     NormPlacement placement = NormPlacement::post;
+    bool normed = true;  // pre-norm only: else f reads x itself
     float scale = 1;
     float dropout = 0;
     float drop_path = 0;

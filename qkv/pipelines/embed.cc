@@ -1,5 +1,7 @@
 #include "qkv/pipelines/embed.h"
 
+#include <utility>
+
 #include "qkv/base/error.h"
 #include "qkv/pipelines/row_results.h"
 #include "qkv/pipelines/sentence_transformer.h"
@@ -11,20 +13,25 @@ TextEmbedOptions TextEmbedder::default_options() const {
 }
 
 EmbedRequest TextEmbedder::prepare(std::string_view text, const TextEmbedOptions& options) const {
-  require_vector(options.vector, model().config().pooler, model().config().encoder.d_model());
+  require_vector(options.vector, model().config().pooler, options.width(model()));
   text::EncodeOptions reading;
   if (options.max_length) reading.truncation = text::Truncation{.max_length = *options.max_length};
   return {{options.prompt.empty() ? read(text, reading) : read(options.prompt + std::string(text), reading)},
-          options.vector};
+          options.vector,
+          options.dense};
 }
 
 EmbedRequest TextEmbedder::prepare(std::span<const int32_t> ids, const TextEmbedOptions& options) const {
-  require_vector(options.vector, model().config().pooler, model().config().encoder.d_model());
-  return {{read(ids)}, options.vector};
+  require_vector(options.vector, model().config().pooler, options.width(model()));
+  return {{read(ids)}, options.vector, options.dense};
 }
 
 Embedded TextEmbedder::finish(const EmbedRequest& request, const Tensor& hidden) const {
-  return {.values = embedded(hidden, request.options, model()), .error = {}};
+  std::vector<float> vector = pooled(hidden, request.options, model());
+  if (request.dense) {
+    for (const DenseLayer& layer : *request.dense) vector = layer(vector);
+  }
+  return {.values = finished(std::move(vector), request.options), .error = {}};
 }
 
 std::vector<Embedded> TextEmbedder::operator()(std::span<const std::string> texts,

@@ -1,8 +1,11 @@
 #pragma once
 // Text embeddings.
 
+#include <memory>
 #include <optional>
+#include <vector>
 
+#include "qkv/pipelines/dense.h"
 #include "qkv/pipelines/results.h"
 #include "qkv/pipelines/text_encoder.h"
 
@@ -13,11 +16,18 @@ struct TextEmbedOptions {
   // Maximum tokens of a text, special tokens included; the rest is cut off. Nothing: no cut, and a text
   // longer than the model's positions is an error.
   std::optional<int64_t> max_length = {};
-  std::string prompt = {};  // prepended to each text
+  std::string prompt = {};                                    // prepended to each text
+  std::shared_ptr<const std::vector<DenseLayer>> dense = {};  // after the pooling; null: none
+
+  // Of a model's vector.
+  int64_t width(const models::TextEncoder& model) const {
+    return dense && !dense->empty() ? dense->back().outputs() : model.config().encoder.d_model();
+  }
 };
 
 struct EmbedRequest : EncoderRequest {
   EmbedOptions options;
+  std::shared_ptr<const std::vector<DenseLayer>> dense;
 };
 
 class TextEmbedder : public TextEncoderPipeline {

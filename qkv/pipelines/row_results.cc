@@ -113,6 +113,12 @@ void scale_to_one(std::vector<float>& vector) {
   for (float& x : vector) x = static_cast<float>(double{x} * factor);
 }
 
+std::vector<float> finished(std::vector<float> vector, const EmbedOptions& options) {
+  if (options.dimensions) vector.resize(static_cast<size_t>(*options.dimensions));
+  if (options.normalize) scale_to_one(vector);
+  return vector;
+}
+
 void require_hidden(const Tensor& hidden, std::optional<int64_t> tokens, int64_t d_model) {
   const bool fits = hidden.defined() && hidden.dtype() == DType::f32 && hidden.rank() == 2 &&
                     hidden.rows() > 0 && hidden.cols() == d_model &&

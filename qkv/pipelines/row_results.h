@@ -42,23 +42,21 @@ void require_finite(const Tensor& hidden);
 // Throws DataError naming the folder's config.json unless the model has the head: "a text classification".
 void require_head(bool has, const std::filesystem::path& folder, const char* head);
 
+// The first `dimensions` numbers of the vector, scaled if the options say so.
+std::vector<float> finished(std::vector<float> vector, const EmbedOptions& options);
+
 // Throws UsageError if the options select a pooler and the model has none, or dimensions beyond the vector's
 // width.
 void require_vector(const EmbedOptions& options, bool model_has_pooler, int64_t width);
 
-// The embedding of a text or an image from its hidden states [tokens, d_model]. Throws NumericError for
-// hidden states that are not finite.
+// The pooled hidden states [tokens, d_model] of a text or an image. Throws NumericError for hidden states
+// that are not finite.
 template <class Model>
-std::vector<float> embedded(const Tensor& hidden, const EmbedOptions& options, const Model& model) {
+std::vector<float> pooled(const Tensor& hidden, const EmbedOptions& options, const Model& model) {
   require_hidden(hidden, std::nullopt, model.config().encoder.d_model());
   require_finite(hidden);
-  std::vector<float> vector =
-      options.pooling == Pooling::pooler
-          ? pooled_rows(model.pooled(hidden, Offsets::uniform(1, hidden.rows())).value(), Pooling::cls)
-          : pooled_rows(hidden, options.pooling);
-  if (options.dimensions) vector.resize(static_cast<size_t>(*options.dimensions));
-  if (options.normalize) scale_to_one(vector);
-  return vector;
+  if (options.pooling != Pooling::pooler) return pooled_rows(hidden, options.pooling);
+  return pooled_rows(model.pooled(hidden, Offsets::uniform(1, hidden.rows())).value(), Pooling::cls);
 }
 
 }  // namespace qkv::pipelines

@@ -74,32 +74,41 @@ Pooling pooling_of(const ConfigReader& reader, int64_t d_model) {
   return pooling;
 }
 
-// Reads the modules, which are listed in execution order.
-EmbedOptions vector_of(const path& folder, const std::string& modules, int64_t d_model) {
-  constexpr std::array kOrder{"Transformer", "Pooling", "Normalize"};
-  const std::string name = models::model_file_name(folder, kModules);
-  const std::vector<ConfigReader> all = ConfigReader::list(modules, name);
+// Reads the modules, which are listed in execution order: a Transformer, a Pooling, any number of Dense,
+// optionally a Normalize.
+TextEmbedOptions modules_of(const path& folder, const std::string& modules, int64_t d_model) {
+  const std::string file = models::model_file_name(folder, kModules);
+  const std::vector<ConfigReader> all = ConfigReader::list(modules, file);
   if (all.size() < 2) {
-    throw DataError(concat(name, ": expected a Transformer and a Pooling, found ", all.size(), " modules"));
+    throw DataError(concat(file, ": expected a Transformer and a Pooling, found ", all.size(), " modules"));
   }
-  EmbedOptions options;
+  TextEmbedOptions options;
+  std::vector<DenseLayer> dense;
   for (size_t i = 0; i < all.size(); ++i) {
     const ConfigReader& module = all[i];
-    if (i == kOrder.size()) module.reject("type", "no module after Normalize");
+    if (options.vector.normalize) module.reject("type", "no module after Normalize");
     // The type is "sentence_transformers.models.Pooling", or another path in other versions of that package.
-    const std::string type = module.string("type");
-    if (type.substr(type.rfind('.') + 1) != kOrder[i]) module.reject("type", concat("a ", kOrder[i]));
-    const path config = path(module.string("path")) / "config.json";
-    if (i == 0) module.require_string("path", "");
-    if (i == 1) options.pooling = pooling_of(open(folder, config), d_model);
-    if (i == 2) {
-      options.normalize = true;
-      const auto reader = open_if_there(folder, config);
+    const std::string type = module.string("type"), name = type.substr(type.rfind('.') + 1);
+    const path at = path(module.string("path"));
+    if (i == 0) {
+      if (name != "Transformer") module.reject("type", "a Transformer");
+      module.require_string("path", "");
+    } else if (i == 1) {
+      if (name != "Pooling") module.reject("type", "a Pooling");
+      options.vector.pooling = pooling_of(open(folder, at / "config.json"), d_model);
+    } else if (name == "Dense") {
+      dense.emplace_back(folder / at, dense.empty() ? d_model : dense.back().outputs());
+    } else if (name == "Normalize") {
+      options.vector.normalize = true;
+      const auto reader = open_if_there(folder, at / "config.json");
       for (const char* end : {"module_input_name", "module_output_name"}) {
         if (reader) reader->require_string(end, "sentence_embedding");
       }
+    } else {
+      module.reject("type", "a Dense or a Normalize");
     }
   }
+  if (!dense.empty()) options.dense = std::make_shared<const std::vector<DenseLayer>>(std::move(dense));
   return options;
 }
 
@@ -150,10 +159,10 @@ TextEmbedOptions sentence_transformer_options(const path& folder, const models::
                                               const text::Tokenizer& tokenizer) {
   const auto modules = models::read_model_file(folder, kModules);
   if (!modules) return {};
-  const models::TextEncoderConfig& config = model.config();
-  return {.vector = vector_of(folder, *modules, config.embedding.d_model),
-          .max_length = max_text_length(folder, model, tokenizer),
-          .prompt = prompt_of(folder)};
+  TextEmbedOptions options = modules_of(folder, *modules, model.config().embedding.d_model);
+  options.max_length = max_text_length(folder, model, tokenizer);
+  options.prompt = prompt_of(folder);
+  return options;
 }
 
 std::string named_prompt(const path& folder, const std::string& name) {

@@ -33,6 +33,24 @@ class FamilyCommands : public CommandTest {
     const auto found = results(line, expected);
     for (size_t i = 0; i < found.size(); ++i) expect_same(found[i][field], expected[i][recorded_as], line);
   }
+  // Writes @/model with a recorded case of sentence-transformers' files, which has these vectors.
+  void expect_vectors(const std::string& name, const std::string& options = {}) const {
+    const std::filesystem::path recordings = QKV_TEST_DATA "/pipelines/golden";
+    const json golden = json::parse(read_file(recordings / "sentence_vectors.json"));
+    const auto one = std::ranges::find(golden["cases"], name,
+                                       [](const json& it) { return it["name"].get<std::string>(); });
+    ASSERT_NE(one, golden["cases"].end());
+    std::filesystem::copy(recorded_model((*one)["model"]), scratch_ / "model");
+    std::filesystem::copy(recordings / "dense", scratch_ / "model", std::filesystem::copy_options::recursive);
+    for (const auto& [file, content] : (*one)["files"].items()) {
+      std::filesystem::create_directories((scratch_ / "model" / file).parent_path());
+      scratch_.write("model/" + file, content.dump());
+    }
+    json lines = json::array();
+    for (const json& text : golden["texts"]) lines.push_back({{"input", text}});
+    const auto found = results("embed @/model" + options, lines);
+    for (size_t i = 0; i < found.size(); ++i) expect_same(found[i]["vector"], (*one)["vectors"][i], "vector");
+  }
 };
 
 TEST_F(FamilyCommands, FillMaskPredictsLikeTransformers) {
@@ -105,23 +123,18 @@ TEST_F(FamilyCommands, EmbedPoolsInEachWay) {
     expect_recorded(concat("embed %bert_base", options), "bert_base", "vector", name);
 }
 
+// EmbeddingGemma's modules.
+TEST_F(FamilyCommands, EmbedRunsDenseModulesThatQuantizeCopies) {
+  expect_vectors("both_directions_and_dense", " --prompt-name query");
+  output("quantize @/model --dtype bf16 --out @/kept");
+  EXPECT_EQ(output("embed @/kept", "w5 w7\n"), output("embed @/model --dtype bf16", "w5 w7\n"));
+  expect_refused("embed @/model --dimensions 9", 2, {"dimensions: expected 1 to 8", "found 9"}, "w5\n");
+  expect_refused("generate @/model", 1, {"expected a language model"}, "w5\n");
+}
+
 // The folder's files set the defaults; the command line overrides them.
 TEST_F(FamilyCommands, EmbedReadsTheSettingsOfASentenceTransformersFolder) {
-  const json golden = json::parse(read_file(QKV_TEST_DATA "/pipelines/golden/sentence_vectors.json"));
-  const auto normalized = std::ranges::find(golden["cases"], "prompted_to_the_positions",
-                                            [](const json& one) { return one["name"].get<std::string>(); });
-  ASSERT_NE(normalized, golden["cases"].end());
-  std::filesystem::copy(recorded_model("bert_base"), scratch_ / "model");
-  for (const auto& [name, content] : (*normalized)["files"].items()) {
-    std::filesystem::create_directories((scratch_ / "model" / name).parent_path());
-    scratch_.write("model/" + name, content.dump());
-  }
-  json lines = json::array();
-  for (const json& text : golden["texts"]) lines.push_back({{"input", text}});
-  const auto found = results("embed @/model", lines);
-  for (size_t i = 0; i < found.size(); ++i)
-    expect_same(found[i]["vector"], (*normalized)["vectors"][i], "vector");
-
+  expect_vectors("prompted_to_the_positions");
   expect_recorded("embed @/model --pool cls --no-normalize --prompt ''", "bert_base", "vector", "cls");
   EXPECT_EQ(output("embed @/model --max-length 4 --prompt ''", "a red dog\n"),
             output("embed @/model --prompt ''", "a red\n"));
@@ -146,6 +159,23 @@ TEST_F(FamilyCommands, EmbedPoolsADecoder) {
   expect_refused("embed %llama --dimensions 9", 2, {"dimensions: expected 1 to 8", "found 9"}, "a\n");
   expect_refused("embed %llama --prompt-name query", 2, {"config_sentence_transformers.json"}, "a\n");
   expect_refused("embed %llama --prompt-name query --prompt a", 2, {"--prompt-name"}, "a\n");
+}
+
+// Without sentence-transformers' files nothing is cut unless asked for, and positions beyond the trained ones
+// are refused; with them, texts are cut to the positions.
+TEST_F(FamilyCommands, EmbedRefusesPositionsBeyondTheModelsUnlessTextsAreCut) {
+  std::string text = "a";
+  for (int i = 1; i < 30; ++i) text += " a";
+  for (const std::string model : {"llama", "bert_base"}) {
+    const Outcome outcome = run(concat("embed %", model), {.input = text + "\na\n"});
+    EXPECT_EQ(outcome.status, 1);
+    expect_parts(outcome.err, {"line 1: expected at most 20 tokens (the model's limit), found 3"});
+    EXPECT_TRUE(outcome.out.ends_with("\n" + output(concat("embed %", model), "a\n"))) << outcome.out;
+    expect_parts(run(concat("embed %", model, " --max-length 25"), {.input = text + "\n"}).err,
+                 {"at most 20 tokens (the model's limit), found 25"});
+    EXPECT_EQ(output(concat("embed %", model, " --max-length 20"), text + "\n"),
+              output(concat("embed %", model, " --max-length 20"), text + " a\n"));
+  }
 }
 
 TEST_F(FamilyCommands, RerankScoresLinesAndOrdersThem) {

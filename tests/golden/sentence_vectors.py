@@ -1,5 +1,6 @@
-"""Writes tests/pipelines/golden/sentence_vectors.json: sentence-transformers files for models in tests/models/golden (bert_base,
-and decoders), and the vectors of PyPI's sentence-transformers for some texts.
+"""Writes tests/pipelines/golden/dense, modules with random weights, and tests/pipelines/golden/sentence_vectors.json:
+sentence-transformers files for models in tests/models/golden (bert_base, and decoders), and the vectors of PyPI's
+sentence-transformers for some texts.
 
     python tests/golden/sentence_vectors.py   # needs sentence-transformers (6.2 made the committed file) and torch
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules.dense import Dense
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 MODELS = Path("tests/models/golden")
@@ -27,6 +29,24 @@ NEW = {"Transformer": "sentence_transformers.base.modules.transformer.Transforme
 
 def modules(types, normalize):
     paths = {"Transformer": "", "Pooling": "1_Pooling"} | ({"Normalize": "2_Normalize"} if normalize else {})
+    return [{"idx": i, "name": str(i), "path": path, "type": types[name]} for i, (name, path) in enumerate(paths.items())]
+
+
+DENSE = Path("tests/pipelines/golden/dense")
+
+
+def write_dense(name, inputs, outputs, activation, bias):
+    """A Dense module with random weights."""
+    torch.manual_seed(inputs)
+    layer = Dense(inputs, outputs, bias=bias, activation_function=activation)
+    (DENSE / name).mkdir(parents=True, exist_ok=True)
+    layer.save(str(DENSE / name))
+
+
+def with_dense(names, normalize):
+    paths = {"Transformer": "", "Pooling": "1_Pooling"} | {name: name for name in names}
+    paths |= {"Normalize": "9_Normalize"} if normalize else {}
+    types = OLD | {name: "sentence_transformers.models.Dense" for name in names}
     return [{"idx": i, "name": str(i), "path": path, "type": types[name]} for i, (name, path) in enumerate(paths.items())]
 
 
@@ -94,6 +114,12 @@ OTHERS = {
     "decoder_cut": ("llama_grouped", DECODER | {"sentence_bert_config.json": {"max_seq_length": 4, "do_lower_case": False}}, {}),
     "decoder_dimensions": ("mistral", DECODER, {"truncate_dim": 3, "normalize_embeddings": True}),
     "decoder_learned_positions": ("gpt2", DECODER, {}),
+    # Like EmbeddingGemma.
+    "both_directions_and_dense": ("gemma3_text_both", DECODER | {
+        "modules.json": with_dense(("2_Dense", "3_Dense"), True), "1_Pooling/config.json": flags(mean_tokens=True)},
+        {"prompt_name": "query"}),
+    "dense_activations": ("bert_base", {
+        "modules.json": with_dense(("2_Dense", "4_Dense"), False), "1_Pooling/config.json": flags(cls_token=True)}, {}),
 }
 
 
@@ -101,6 +127,7 @@ def vectors(model, files, options):
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder) / "model"
         shutil.copytree(MODELS / model, folder)
+        shutil.copytree(DENSE, folder, dirs_exist_ok=True)
         for name, content in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(json.dumps(content))
@@ -109,6 +136,9 @@ def vectors(model, files, options):
 
 
 def main():
+    write_dense("2_Dense", 8, 12, torch.nn.Identity(), False)
+    write_dense("3_Dense", 12, 8, torch.nn.Identity(), False)
+    write_dense("4_Dense", 12, 5, torch.nn.Tanh(), True)
     cases = [{"name": name, "model": model, "files": files, "options": options, "vectors": vectors(model, files, options)}
              for name, (model, files, options) in ({name: ("bert_base", files, {}) for name, files in CASES.items()} | OTHERS).items()]
     RESULT.write_text(json.dumps({"texts": TEXTS, "cases": cases}, indent=1) + "\n")

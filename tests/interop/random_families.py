@@ -99,6 +99,15 @@ def roberta(size, head="ForMaskedLM", family="Roberta", **other):
     return getattr(hf, f"{family}{head}")(config)
 
 
+def modernbert(size, head="ForMaskedLM", **other):
+    """As many layers with a window as without, and one more."""
+    config = hf.ModernBertConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"], hidden_size=size["d_model"],
+                                 intermediate_size=size["d_ff"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
+                                 local_attention=6, global_attn_every_n_layers=2, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+                                 cls_token_id=1, sep_token_id=2, **other)
+    return getattr(hf, f"ModernBert{head}")(config)
+
+
 def distilbert(size, head="ForMaskedLM", **other):
     config = hf.DistilBertConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
                                  dim=size["d_model"], hidden_dim=size["d_ff"], n_layers=size["layers"],
@@ -180,6 +189,20 @@ CASES = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
     "vaultgemma": lambda size: llama(size, 1, "VaultGemma", head_dim=6, pad_token_id=0, query_pre_attn_scalar=24,
                                      sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=8.0),
+    "nemotron": lambda size: llama(size, 1, "Nemotron", norm_eps=1e-3, partial_rotary_factor=shared(size, 2)),
+    "nemotron_biased": lambda size: llama(size, None, "Nemotron", head_dim=8, attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+                                          rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.25}),
+    "arcee": lambda size: llama(size, 1, "Arcee", rms_norm_eps=1e-3, rope_parameters={
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16}),
+    "arcee_biased": lambda size: llama(size, None, "Arcee", head_dim=6, attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+    "jais2": lambda size: llama(size, 1, "Jais2", layer_norm_eps=1e-3),
+    "jais2_plain": lambda size: llama(size, None, "Jais2", head_dim=6, attention_bias=False, mlp_bias=False, tie_word_embeddings=True),
+    "persimmon": lambda size: llama(size, 0, "Persimmon", layer_norm_eps=1e-3, partial_rotary_factor=shared(size, 2)),
+    "persimmon_plain": lambda size: llama(size, 0, "Persimmon", qk_layernorm=False, hidden_act="gelu", rope_parameters={
+        "rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": shared(size, 2)}),
+    "olmo": lambda size: llama(size, 1, "Olmo", pad_token_id=0, clip_qkv=0.5),
+    "olmo_biased": lambda size: llama(size, None, "Olmo", pad_token_id=0, attention_bias=True, tie_word_embeddings=True,
+                                      rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "olmo2": lambda size: llama(size, size["heads"] // 2, "Olmo2", pad_token_id=0, attention_bias=True, tie_word_embeddings=True),
     "olmo3": lambda size: llama(size, size["heads"] // 2, "Olmo3", pad_token_id=0, sliding_window=4, rms_norm_eps=1e-3,
                                 **every_other(size), rope_parameters={
@@ -202,6 +225,7 @@ CASES = {
     "helium_biased": lambda size: llama(size, None, "Helium", head_dim=size["d_model"] // size["heads"], pad_token_id=0,
                                         attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3),
     "cohere": lambda size: llama(size, 1, "Cohere", logit_scale=0.5, layer_norm_eps=1e-3),
+    "cohere_normed": lambda size: llama(size, size["heads"] // 2, "Cohere", logit_scale=0.5, use_qk_norm=True),
     "cohere_untied_biased": lambda size: llama(size, None, "Cohere", logit_scale=2.0, attention_bias=True, tie_word_embeddings=False,
                                                head_dim=6, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "cohere2": lambda size: llama(size, 1, "Cohere2", logit_scale=0.5, sliding_window=4, **every_other(size)),
@@ -247,6 +271,7 @@ CASES = {
     "granite_biased": lambda size: llama(size, None, "Granite", attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
                                          attention_multiplier=0.2, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "phi": lambda size: llama(size, 1, "Phi", partial_rotary_factor=shared(size, 2)),
+    "phi_normed": lambda size: llama(size, None, "Phi", partial_rotary_factor=shared(size, 2), qk_layernorm=True, layer_norm_eps=1e-3),
     "phi_tied_relu": lambda size: llama(size, None, "Phi", partial_rotary_factor=shared(size, 3), tie_word_embeddings=True,
                                         hidden_act="relu", layer_norm_eps=1e-3),
     "starcoder2": lambda size: llama(size, 1, "Starcoder2", sliding_window=4),
@@ -274,7 +299,7 @@ CASES = {
     "bloom": lambda size: bloom(size),
     "bloom_untied": lambda size: bloom(size, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
     "mpt": lambda size: mpt(size),
-    "mpt_scaled": lambda size: mpt(size, 4, attn_config={"softmax_scale": 0.3}, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
+    "mpt_scaled": lambda size: mpt(size, 4, attn_config={"softmax_scale": 0.3, "clip_qkv": 0.5}, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
     "falcon": lambda size: falcon(size, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "falcon_groups": lambda size: falcon(size, new_decoder_architecture=True, num_kv_heads=size["heads"], bias=True,
                                          hidden_size=2 * size["d_model"], num_attention_heads=2 * size["heads"]),
@@ -300,6 +325,11 @@ CASES = {
     "qwen2_moe_windows": lambda size: experts(size, "Qwen2Moe", None, shared_expert_intermediate_size=7, qkv_bias=False,
                                               norm_topk_prob=True, use_sliding_window=True, sliding_window=4, max_window_layers=3),
     "mixtral": lambda size: experts(size, "Mixtral", num_local_experts=5, sliding_window=4, rms_norm_eps=1e-3),
+    "ernie4_5_moe": lambda size: experts(size, "Ernie4_5_Moe", num_experts_per_tok=2, moe_k=2, moe_num_experts=5, moe_intermediate_size=6,
+                                         moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=size["layers"] - 1),
+    "ernie4_5_moe_all": lambda size: experts(size, "Ernie4_5_Moe", None, num_experts_per_tok=3, moe_k=3, moe_num_experts=5,
+                                             moe_intermediate_size=6, moe_num_shared_experts=1, moe_layer_start_index=0,
+                                             tie_word_embeddings=False, head_dim=6),
     "olmoe": lambda size: experts(size, "Olmoe", num_experts=5),
     "olmoe_biased": lambda size: experts(size, "Olmoe", None, num_experts=4,
                                          num_experts_per_tok=3, norm_topk_prob=True, attention_bias=True, tie_word_embeddings=True, rms_norm_eps=1e-3),
@@ -322,6 +352,21 @@ CASES = {
     "llama_texts": lambda size: llama(size, 1, head="ForSequenceClassification", pad_token_id=0, **ONE),
     "mistral_texts": lambda size: llama(size, 1, "Mistral", "ForSequenceClassification", sliding_window=4, pad_token_id=0, **THREE),
     "qwen3_texts": lambda size: llama(size, 1, "Qwen3", "ForSequenceClassification", head_dim=6, pad_token_id=0, **THREE),
+    "gemma2_texts": lambda size: llama(size, 1, "Gemma2", "ForSequenceClassification", head_dim=6, pad_token_id=0,
+                                       query_pre_attn_scalar=24, sliding_window=4, attn_logit_softcapping=2.0,
+                                       final_logit_softcapping=8.0, **THREE),
+    "gemma3_text_both": lambda size: llama(
+        size, 1, "Gemma3Text", "Model", head_dim=6, pad_token_id=0, query_pre_attn_scalar=24, sliding_window=6,
+        use_bidirectional_attention=True, **every_other(size)),
+    "modernbert_base": lambda size: modernbert(size, "Model", norm_bias=True, norm_eps=1e-3, rope_parameters={
+        "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+    "modernbert_masked": lambda size: modernbert(size),
+    "modernbert_masked_biased": lambda size: modernbert(size, attention_bias=True, mlp_bias=True, norm_bias=True, classifier_bias=True,
+                                                        decoder_bias=False, classifier_activation="silu", hidden_activation="relu"),
+    "modernbert_texts": lambda size: modernbert(size, "ForSequenceClassification", classifier_pooling="mean", **THREE),
+    "modernbert_first_token": lambda size: modernbert(size, "ForSequenceClassification", classifier_bias=True, **THREE),
+    "modernbert_tokens": lambda size: modernbert(size, "ForTokenClassification", **THREE),
     "vit_images": lambda size: vit(size, **THREE),
     "vit_base": lambda size: vit(size, "Model", hidden_act="gelu_new", num_channels=2),
     "deit_images": lambda size: vit(size, family="DeiT", **THREE),
@@ -336,7 +381,7 @@ CASES = {
 }
 
 
-MINUS_ONE = ("gemma", "gemma2", "gemma3_text", "vaultgemma")  # their files store a norm's weight - 1
+MINUS_ONE = ("nemotron", "gemma", "gemma2", "gemma3_text", "vaultgemma")  # their files store a norm's weight - 1
 
 
 def random_model(name, size, seed):

@@ -103,8 +103,9 @@ inline void expect_same_for_any_threads(const std::function<Numbers()>& result) 
   set_threads(before);
 }
 
-inline constexpr Activation kActivations[] = {Activation::identity,  Activation::relu, Activation::gelu_exact,
-                                              Activation::gelu_tanh, Activation::silu, Activation::tanh};
+inline constexpr Activation kActivations[] = {
+    Activation::identity, Activation::relu, Activation::gelu_exact,  Activation::gelu_tanh,
+    Activation::silu,     Activation::tanh, Activation::relu_squared};
 
 inline Dropout some_dropout(float rate = 0.3f) {
   return {.rate = rate, .seed = 0x1234567890ABCDEFu, .step = 17, .site = 5, .first_row = 4000000000u};

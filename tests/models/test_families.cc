@@ -171,9 +171,15 @@ INSTANTIATE_TEST_SUITE_P(Camembert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "camembert")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Distilbert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "distilbert")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Modernbert, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "modernbert")), kCaseName);
 // Decoders with a classifier.
 INSTANTIATE_TEST_SUITE_P(Gpt2, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "gpt2")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Gemma2, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "gemma2")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Gemma3, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "gemma3_text")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Llama, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "llama")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Mistral, EncoderFamilies,

@@ -114,12 +114,26 @@ TEST(FamilyTable, Gemma3sFieldsBeforeTransformers5GiveTheSameModel) {
   EXPECT_EQ(before, now);
   EXPECT_EQ(now.layers[0].attention.positions.rotary_base, 100);
   EXPECT_EQ(now.layers[1].attention.positions.rotary_base, 500);
-  for (const auto& [field, value] :
-       {std::pair<const char*, nlohmann::json>{"use_bidirectional_attention", true},
-        {"attn_logit_softcapping", 2.0},
-        {"sliding_window_pattern", 0},
-        {"query_pre_attn_scalar", 0}})
+  for (const auto& [field, value] : {std::pair<const char*, nlohmann::json>{"attn_logit_softcapping", 2.0},
+                                     {"sliding_window_pattern", 0},
+                                     {"query_pre_attn_scalar", 0}})
     expect_throw<DataError>(field, [&] { changed(folder, [&](auto& config) { config[field] = value; }); });
+  expect_throw<DataError>("config.json: causal: expected true, as the next token is predicted", [&] {
+    changed(folder, [](auto& config) { config["use_bidirectional_attention"] = true; });
+  });
+}
+
+// Also of families that read LLaMA's class.
+TEST(FamilyTable, DecodersAsEncodersHaveTransformersNamesOfClasses) {
+  for (const auto& [model_type, name] : {std::pair("internlm3", "InternLM3"),
+                                         {"iquestcoder", "IQuestCoder"},
+                                         {"gemma3_text", "Gemma3Text"},
+                                         {"gpt2", "GPT2"}}) {
+    const auto family = std::ranges::find(encoder_families(), model_type, &EncoderFamily::model_type);
+    ASSERT_NE(family, encoder_families().end());
+    EXPECT_EQ(family->classes[0].name, concat(name, "Model"));
+    EXPECT_EQ(family->own_class, concat(name, "ForSequenceClassification"));
+  }
 }
 
 // Folders without "layer_types" have a period of the layers without a window, which also have no positions.

@@ -44,6 +44,7 @@ std::vector<Mixture> mixtures() {
   return {{plain, {.count = 5, .per_token = 2}},
           {plain, {.count = 5, .per_token = 3, .normalise = false, .shared_d_ff = 4, .shared_gate = true}},
           {clamped, {.count = 4, .per_token = 2, .router_bias = true}},
+          {plain, {.count = 6, .per_token = 2, .correction_bias = true, .shared_d_ff = 4}},
           {ungated, {.count = 3, .per_token = 1, .normalise = false, .shared_d_ff = 9}}};
 }
 
@@ -62,7 +63,13 @@ class MixtureFormulas {
 
   Row logits(const Row& x) const { return linear("router", x); }
   std::vector<size_t> chosen(const Row& x) const {
-    const Row z = logits(x);
+    Row z = logits(x);
+    if (const auto correction = numbers_.find("correction.e_score_correction_bias");
+        correction != numbers_.end()) {
+      double sum = 0;
+      for (const double one : z) sum += std::exp(one);
+      for (size_t e = 0; e < z.size(); ++e) z[e] = std::exp(z[e]) / sum + correction->second[e];
+    }
     std::vector<size_t> order(z.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::sort(order, [&](size_t a, size_t b) { return z[a] > z[b]; });
@@ -224,6 +231,10 @@ TEST(Experts, HaveTheGradientsOfTheFormulas) {
     };
     double router = 0;
     experts.visit([&](const std::string& name, const nn::Parameter& parameter) {
+      if (name == "correction.e_score_correction_bias") {
+        EXPECT_FALSE(parameter.variable.has_grad()) << "it decides the choice alone";
+        return;
+      }
       ASSERT_TRUE(parameter.variable.has_grad()) << name;  // of zeros for an expert without tokens
       Row& numbers = formulas.numbers().at(name);
       const double square = check(name, parameter.variable.grad(), [&](const Tensor& direction, double step) {

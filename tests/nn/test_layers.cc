@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -26,7 +27,7 @@ nn::StackOptions different_layers(bool reads_memory = false) {
   a.reads_memory = reads_memory;
   a.norm_kind = nn::NormKind::rms;
   a.activation = Activation::silu;
-  std::vector<nn::LayerOptions> layers(6, a);
+  std::vector<nn::LayerOptions> layers(7, a);
   layers[0].key_heads = 2;
   layers[0].d_k = 6;
   layers[0].d_v = 5;
@@ -62,6 +63,12 @@ nn::StackOptions different_layers(bool reads_memory = false) {
   layers[5].norm_kind = nn::NormKind::layer;
   layers[5].norm_bias = false;
   layers[5].residual_scale = 2;
+  layers[6].norm_kind = nn::NormKind::layer;
+  layers[6].norm_bias = layers[6].norm_weight = layers[6].attention_norm = false;
+  layers[6].activation = Activation::relu_squared;
+  layers[6].attention = {.positions = {.kind = nn::PositionKind::rotary},
+                         .query_key_norm = nn::QueryKeyNorm::each_head,
+                         .clip = 0.3f};
   return {.layers = layers, .final_norm = true};
 }
 
@@ -102,11 +109,12 @@ class Formulas {
     return y;
   }
 
-  // Groups of as many features as the weight has.
+  // Groups of as many features as the weight has, or parts with weights of their own.
   Rows norm(const nn::NormOptions& options, const std::string& name, Rows x) const {
-    const Row& weight = numbers_.at(name + ".weight");
-    const size_t width = weight.size();
+    const auto parts = static_cast<size_t>(options.parts);
     for (Row& row : x) {
+      const Row weight = options.weight ? numbers_.at(name + ".weight") : Row(row.size(), 1.0);
+      const size_t width = weight.size() / parts;
       for (size_t begin = 0; begin < row.size(); begin += width) {
         double mean = 0, square = 0;
         for (size_t i = 0; i < width; ++i) mean += row[begin + i] / static_cast<double>(width);
@@ -114,7 +122,8 @@ class Formulas {
         for (size_t i = 0; i < width; ++i)
           square += (row[begin + i] - mean) * (row[begin + i] - mean) / static_cast<double>(width);
         for (size_t i = 0; i < width; ++i) {
-          row[begin + i] = (row[begin + i] - mean) / std::sqrt(square + double{options.epsilon}) * weight[i];
+          row[begin + i] = (row[begin + i] - mean) / std::sqrt(square + double{options.epsilon}) *
+                           weight[parts > 1 ? begin + i : i];
           if (options.kind == nn::NormKind::layer && options.bias)
             row[begin + i] += numbers_.at(name + ".bias")[i];
         }
@@ -152,6 +161,13 @@ class Formulas {
     const nn::AttentionVariant& variant = o.variant;
     Rows q = linear(name + "q_proj", x), k = linear(name + "k_proj", memory),
          v = linear(name + "v_proj", memory);
+    for (Rows* rows : {&q, &k, &v}) {
+      for (Row& row : *rows) {
+        for (double& one : row) {
+          if (variant.clip > 0) one = std::clamp(one, -double{variant.clip}, double{variant.clip});
+        }
+      }
+    }
     const auto d_k = static_cast<size_t>(o.d_k), d_v = static_cast<size_t>(o.d_v);
     const auto rotated = [&] {
       rotate(variant.positions, d_k, q, variant.positions.rotary_scaling.query_growth);
@@ -159,8 +175,11 @@ class Formulas {
     };
     if (variant.query_key_norm == nn::QueryKeyNorm::rotated_head) rotated();
     if (variant.query_key_norm != nn::QueryKeyNorm::none) {
-      const nn::NormOptions norms{.kind = o.norm_kind, .epsilon = o.epsilon};
+      const bool each = variant.query_key_norm == nn::QueryKeyNorm::each_head;
+      nn::NormOptions norms{.kind = o.norm_kind, .epsilon = o.epsilon, .bias = !each};
+      norms.parts = each ? o.heads : 1;
       q = norm(norms, name + "q_norm", q);
+      norms.parts = each ? o.key_heads : 1;
       k = norm(norms, name + "k_norm", k);
     }
     if (variant.query_key_norm != nn::QueryKeyNorm::rotated_head) rotated();
@@ -195,7 +214,10 @@ class Formulas {
     for (size_t i = 0; i < inner.size(); ++i) {
       for (size_t c = 0; c < inner[i].size(); ++c) {
         const double silu = gate[i][c] / (1 + std::exp(-gate[i][c]));
-        inner[i][c] = options.gated ? silu * inner[i][c] : silu;
+        const double positive = std::max(inner[i][c], 0.0);
+        inner[i][c] = options.gated                                    ? silu * inner[i][c]
+                      : options.activation == Activation::relu_squared ? positive * positive
+                                                                       : silu;
       }
     }
     return linear(name + "fc2", inner);
@@ -214,6 +236,7 @@ class Formulas {
   }
   Rows input(const nn::LayerOptions& options, const std::string& name, const Rows& x) const {
     const bool first = options.norm == nn::NormPlacement::pre || options.norm == nn::NormPlacement::both;
+    if (!options.attention_norm && name.ends_with("self_attn")) return x;
     return first ? norm(options.norm_options(), name + "_layer_norm", x) : x;
   }
 

@@ -62,8 +62,10 @@ TEST(Gradients, Activations) {
 TEST(Gradients, ReluAwayFromZero) {
   Tensor x = random_tensor({6, 21}, 1);
   for (float& value : x.values()) value += value > 0 ? 0.1f : -0.1f;
-  check_gradients({.function = [](const auto& in) { return activate(in[0], Activation::relu, kDropout); },
-                   .inputs = {x}});
+  for (const Activation activation : {Activation::relu, Activation::relu_squared}) {
+    check_gradients(
+        {.function = [=](const auto& in) { return activate(in[0], activation, kDropout); }, .inputs = {x}});
+  }
 }
 
 TEST(Gradients, Residual) {

@@ -41,6 +41,8 @@ class Folder {
  public:
   explicit Folder(const json& files, const std::filesystem::path& model = kModel) {
     std::filesystem::copy(model, scratch_.path());
+    std::filesystem::copy(QKV_TEST_DATA "/pipelines/golden/dense", scratch_.path(),
+                          std::filesystem::copy_options::recursive);
     for (const auto& [name, content] : files.items()) {
       std::filesystem::create_directories((scratch_ / name).parent_path());
       scratch_.write(name, content.dump());
@@ -77,7 +79,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, SentenceVectors,
                                            "max_as_version_6_writes_it", "prompted_to_the_positions",
                                            "weighted_mean", "mean_sqrt_len", "decoder_last_token",
                                            "decoder_named_prompt", "decoder_cut", "decoder_dimensions",
-                                           "decoder_learned_positions"),
+                                           "decoder_learned_positions", "both_directions_and_dense",
+                                           "dense_activations"),
                          [](const auto& tested) { return tested.param; });
 
 TEST(SentenceVectorFiles, DefaultIsTheMeanOfAllTokens) {
@@ -160,10 +163,15 @@ INSTANTIATE_TEST_SUITE_P(
     Files, RefusedSentenceFiles,
     ::testing::Values(
         Refused{
+            "lstm",
+            R"({"modules.json": [{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"},
+                                     {"path": "2_LSTM", "type": "sentence_transformers.models.LSTM"}]})",
+            {"modules.json: [2].type: ", "a Dense or a Normalize", "models.LSTM"}},
+        Refused{
             "dense",
             R"({"modules.json": [{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"},
-                                     {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]})",
-            {"modules.json: [2].type: ", "a Normalize", "models.Dense"}},
+                                     {"path": "3_Dense", "type": "sentence_transformers.models.Dense"}]})",
+            {"3_Dense/config.json: in_features: expected 8, found 12"}},
         Refused{"no_pooling",
                 R"({"modules.json": [{"path": "", "type": "x.Transformer"}]})",
                 {"modules.json", "a Transformer and a Pooling", "found 1"}},

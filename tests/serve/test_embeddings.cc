@@ -66,6 +66,29 @@ TEST(Embeddings, TakeTokenIds) {
   expect_error(post(service, "/v1/embeddings", {{"input", std::vector<int>(5000, 1)}}), 400, {"5000"});
 }
 
+TEST(Embeddings, FollowDenseModulesOfTheFolder) {
+  const Scratch scratch;
+  const std::filesystem::path recordings = QKV_TEST_DATA "/pipelines/golden";
+  std::filesystem::copy(golden_folder("bert_texts"), scratch / "dense");
+  std::filesystem::copy(recordings / "dense", scratch / "dense", std::filesystem::copy_options::recursive);
+  scratch.write("dense/modules.json",
+                R"([{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"},
+                    {"path": "2_Dense", "type": "x.Dense"}, {"path": "4_Dense", "type": "x.Dense"}])");
+  std::filesystem::create_directory(scratch / "dense/1_Pooling");
+  scratch.write("dense/1_Pooling/config.json", R"({"embedding_dimension": 8, "pooling_mode": "cls"})");
+  ServiceOptions options;
+  options.folders = {{"dense", scratch / "dense"}};
+  Service service(options);
+  const pipelines::TextEmbedder embedder(scratch / "dense");
+  const auto expected = embedder(std::vector<std::string>{"a red dog"}, embedder.default_options());
+  ASSERT_EQ(expected[0].values.size(), 5u);
+  const json openai = json_of(post(service, "/v1/embeddings", {{"input", "a red dog"}}));
+  EXPECT_EQ(openai["data"][0]["embedding"].get<std::vector<float>>(), expected[0].values);
+  const json tei = json_of(post(service, "/embed", {{"inputs", "a red dog"}, {"normalize", false}}));
+  EXPECT_EQ(tei[0].get<std::vector<float>>(), expected[0].values);
+  expect_error(post(service, "/embed", {{"inputs", "a"}, {"dimensions", 6}}), 400, {"dimensions", "1 to 5"});
+}
+
 TEST(TextEmbeddingsInference, EmbedsPredictsAndTokenizes) {
   Service service(serving({"bert_texts"}));
   const pipelines::TextEmbedder embedder(golden_folder("bert_texts"));

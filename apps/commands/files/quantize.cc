@@ -160,7 +160,7 @@ void add_quantize(Command& app) {
       "quality with qkv evaluate.",
       "qkv quantize model --dtype q8_0 --out model-q8_0 && qkv generate model-q8_0 --prompt 'Once'");
   const auto arguments = std::make_shared<QuantizeArguments>();
-  add_model_argument(*command, arguments->model);
+  add_model_argument(*command, arguments->model, ModelPath::folder);
   Choices<DType> choices{{"int4", DType::q4_0}};
   for (const std::string& name : weight_dtype_names()) {
     if (name != "f32") choices.emplace_back(name, weight_dtype_from_name(name));

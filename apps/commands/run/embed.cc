@@ -44,7 +44,8 @@ pipelines::TextEmbedOptions text_options(const EmbedArguments& arguments,
                                  : folder.prompt;
   return {.vector = vector_options(arguments, folder.vector),
           .max_length = arguments.max_length ? arguments.max_length : folder.max_length,
-          .prompt = arguments.prompt.value_or(prompt)};
+          .prompt = arguments.prompt.value_or(prompt),
+          .dense = folder.dense};
 }
 
 std::string vector_text(const pipelines::Embedded& vector, const pipelines::Line& /*line*/) {

@@ -32,6 +32,15 @@ struct Relu {
   }
 };
 
+struct ReluSquared {
+  static HWY_INLINE FloatVector value(Floats d, FloatVector x) {
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, x));
+  }
+  static HWY_INLINE FloatVector derivative(Floats d, FloatVector x) {
+    return hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), hn::Add(x, x));
+  }
+};
+
 // 1 / (1 + exp(-x))
 HWY_INLINE FloatVector sigmoid(Floats d, FloatVector x) {
   const auto one = hn::Set(d, 1.0f);
@@ -155,6 +164,8 @@ void with_classes(Activation activation, const Dropout& dropout, const Call& cal
       return with_drop(Silu());
     case Activation::tanh:
       return with_drop(Tanh());
+    case Activation::relu_squared:
+      return with_drop(ReluSquared());
   }
 }
 

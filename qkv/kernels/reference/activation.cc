@@ -22,6 +22,8 @@ double activation(Activation activation, double x) {
       return x / (1 + std::exp(-x));
     case Activation::tanh:
       return std::tanh(x);
+    case Activation::relu_squared:
+      return x > 0 ? x * x : 0;
   }
   return NAN;
 }
@@ -48,6 +50,8 @@ double activation_derivative(Activation activation, double x) {
       const double cosh = std::cosh(x);
       return 1 / (cosh * cosh);
     }
+    case Activation::relu_squared:
+      return x > 0 ? 2 * x : 0;
   }
   return NAN;
 }

@@ -10,7 +10,7 @@ using kernels::Activation;
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Activation>, 9> kActivations{
+constexpr std::array<std::pair<std::string_view, Activation>, 10> kActivations{
     {{"relu", Activation::relu},
      {"gelu", Activation::gelu_exact},
      {"gelu_new", Activation::gelu_tanh},
@@ -19,6 +19,7 @@ constexpr std::array<std::pair<std::string_view, Activation>, 9> kActivations{
      {"silu", Activation::silu},
      {"swish", Activation::silu},
      {"tanh", Activation::tanh},
+     {"relu2", Activation::relu_squared},
      {"linear", Activation::identity}}};
 
 }  // namespace

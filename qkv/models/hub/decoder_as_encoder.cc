@@ -4,17 +4,15 @@
 #include "qkv/models/hub/family.h"
 
 namespace qkv::models {
-namespace {
 
-// What the family's own table and weight map read of an encoder.
-Described<LanguageModelConfig> as_decoder(const LanguageFamily& family,
-                                          const Described<TextEncoderConfig>& model) {
-  Described<LanguageModelConfig> decoder{
-      .config = family.base.config, .layer = model.layer, .layers = model.layers};
+Described<LanguageModelConfig> as_decoder(const Described<TextEncoderConfig>& model,
+                                          const LanguageModelConfig& base) {
+  Described<LanguageModelConfig> decoder{.config = base, .layer = model.layer, .layers = model.layers};
   decoder.config.vocabulary = model.config.vocabulary;
   decoder.config.max_positions = model.config.max_positions.value_or(decoder.config.max_positions);
   decoder.config.embedding = model.config.embedding;
   decoder.config.decoder = model.config.encoder;
+  decoder.config.causal = model.config.causal;
   return decoder;
 }
 
@@ -25,10 +23,13 @@ void read_decoder(const Described<LanguageModelConfig>& decoder, Described<TextE
   model.config.max_positions = decoder.config.max_positions;
   model.config.embedding = decoder.config.embedding;
   model.config.encoder = decoder.config.decoder;
+  model.config.causal = decoder.config.causal;
 }
 
+namespace {
+
 void table(const LanguageFamily& family, const Fields& fields, Described<TextEncoderConfig>& model) {
-  Described<LanguageModelConfig> decoder = as_decoder(family, model);
+  Described<LanguageModelConfig> decoder = as_decoder(model, family.base.config);
   family.table(fields, decoder);
   read_decoder(decoder, model);
   if (model.config.labelled == ClassificationTarget::texts) fields("pad_token_id", model.config.pad_ids);
@@ -38,7 +39,7 @@ void table(const LanguageFamily& family, const Fields& fields, Described<TextEnc
 
 WeightMap weight_map(const LanguageFamily& family, const TextEncoderConfig& config) {
   const std::string theirs = "decoder.", ours = "encoder.", head = "lm_head";
-  WeightMap map = family.weight_map(as_decoder(family, {.config = config}).config);
+  WeightMap map = family.weight_map(as_decoder({.config = config}, family.base.config).config);
   std::erase_if(map.rules, [&](const WeightRule& rule) { return rule.ours == head; });
   for (WeightRule& rule : map.rules) {
     if (rule.ours.starts_with(theirs)) rule.ours.replace(0, theirs.size(), ours);
@@ -53,14 +54,18 @@ WeightMap weight_map(const LanguageFamily& family, const TextEncoderConfig& conf
 }  // namespace
 
 EncoderFamily as_encoders(const LanguageFamily& family) {
-  // "LlamaModel", the last class of a family.
-  const std::string end = "Model", stack = family.classes.back().name,
-                    name = stack.substr(0, stack.size() - end.size());
+  // "LlamaModel": the last class with this end.
+  const std::string end = "Model";
+  std::string stack;
+  for (const ModelClass& one : family.classes) {
+    if (one.name.ends_with(end)) stack = one.name;
+  }
+  const std::string name = stack.substr(0, stack.size() - end.size());
   EncoderFamily encoders{
       .model_type = family.model_type,
       .classes = {{.name = stack},
                   {.name = name + "ForSequenceClassification", .labelled = ClassificationTarget::texts}},
-      .base = {.config = {.causal = true}},
+      .base = {},
       .table = [family](const Fields& fields, auto& model) { table(family, fields, model); },
       .weight_map = [family](const TextEncoderConfig& config) { return weight_map(family, config); },
       .own_class = name + "ForSequenceClassification"};

@@ -75,6 +75,12 @@ using TranslationFamily = FamilyOf<TransformerConfig>;
 // of the last token ("LlamaForSequenceClassification").
 EncoderFamily as_encoders(const LanguageFamily& family);
 
+// An encoder as a language model, for tables and weight maps of both kinds, with the base's other settings;
+// and back.
+Described<LanguageModelConfig> as_decoder(const Described<TextEncoderConfig>& model,
+                                          const LanguageModelConfig& base = {});
+void read_decoder(const Described<LanguageModelConfig>& decoder, Described<TextEncoderConfig>& model);
+
 // The other name of a language model's table, if the output projection is tied to it (WeightRule::also).
 inline std::vector<std::string> tied_head(const LanguageModelConfig& config,
                                           const std::string& head = "lm_head") {

@@ -297,8 +297,10 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   look(FolderKind::encoder, encoder_families());
   look(FolderKind::image, image_families());
   look(FolderKind::translation, translation_families());
-  // A language model whose hidden states sentence-transformers pools.
-  if (kind == FolderKind::language && read_model_file(folder, kModules)) kind = FolderKind::encoder;
+  // A language model whose hidden states sentence-transformers pools, or whose attention is not causal.
+  if (kind == FolderKind::language &&
+      (read_model_file(folder, kModules) || opened.reader.boolean("use_bidirectional_attention", false)))
+    kind = FolderKind::encoder;
   if (!kind) {
     opened.reader.reject("model_type",
                          concat("one of ", known, nearest_family(opened.reader, opened.family, folder)));

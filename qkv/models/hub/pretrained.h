@@ -25,8 +25,8 @@ inline constexpr const char* kProofFile = "qkv_proof.json";
 enum class FolderKind { translation, language, encoder, image };
 
 // The kind of model that a folder contains, from its config.json; a language model beside
-// sentence-transformers' modules.json is an encoder. Throws IoError, and DataError for an
-// unknown model_type.
+// sentence-transformers' modules.json, or with attention in both directions, is an encoder. Throws IoError,
+// and DataError for an unknown model_type.
 FolderKind folder_kind(const std::filesystem::path& folder);
 
 // Decoders: "gpt2", "llama". generation_config.json, if present, determines the end tokens. Throws IoError

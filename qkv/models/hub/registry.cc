@@ -19,6 +19,7 @@ std::span<const TranslationFamily> translation_families() {
 LanguageFamily gpt2_family();
 LanguageFamily llama_family();
 LanguageFamily mistral_family();
+LanguageFamily arcee_family();
 LanguageFamily biogpt_family();
 LanguageFamily bloom_family();
 LanguageFamily codegen_family();
@@ -43,12 +44,16 @@ LanguageFamily hunyuan_family();
 LanguageFamily hyperclovax_family();
 LanguageFamily internlm3_family();
 LanguageFamily iquestcoder_family();
+LanguageFamily jais2_family();
 LanguageFamily ministral3_family();
 LanguageFamily ministral_family();
 LanguageFamily mpt_family();
+LanguageFamily nemotron_family();
 LanguageFamily olmo2_family();
 LanguageFamily olmo3_family();
+LanguageFamily olmo_family();
 LanguageFamily opt_family();
+LanguageFamily persimmon_family();
 LanguageFamily phi3_family();
 LanguageFamily phi_family();
 LanguageFamily qwen2_family();
@@ -58,6 +63,7 @@ LanguageFamily smollm3_family();
 LanguageFamily stablelm_family();
 LanguageFamily starcoder2_family();
 LanguageFamily vaultgemma_family();
+LanguageFamily ernie4_5_moe_family();
 LanguageFamily gpt_oss_family();
 LanguageFamily granitemoe_family();
 LanguageFamily mixtral_family();
@@ -68,18 +74,20 @@ LanguageFamily qwen3_moe_family();
 // Of several families with as many fields of an unknown folder, the first is called the nearest.
 std::span<const LanguageFamily> language_families() {
   static const std::array kFamilies{
-      gpt2_family(),        llama_family(),       mistral_family(),     biogpt_family(),
-      bloom_family(),       codegen_family(),     cohere2_family(),     cohere_family(),
-      cwm_family(),         ernie4_5_family(),    exaone4_family(),     falcon_family(),
-      gemma2_family(),      gemma3_family(),      gemma_family(),       glm4_family(),
-      glm_family(),         gpt_bigcode_family(), gpt_neo_family(),     gpt_neox_family(),
-      gptj_family(),        granite_family(),     helium_family(),      hunyuan_family(),
-      hyperclovax_family(), internlm3_family(),   iquestcoder_family(), ministral3_family(),
-      ministral_family(),   mpt_family(),         olmo2_family(),       olmo3_family(),
-      opt_family(),         phi3_family(),        phi_family(),         qwen2_family(),
-      qwen3_family(),       seed_oss_family(),    smollm3_family(),     stablelm_family(),
-      starcoder2_family(),  vaultgemma_family(),  gpt_oss_family(),     granitemoe_family(),
-      mixtral_family(),     olmoe_family(),       qwen2_moe_family(),   qwen3_moe_family()};
+      gpt2_family(),      llama_family(),       mistral_family(),     arcee_family(),
+      biogpt_family(),    bloom_family(),       codegen_family(),     cohere2_family(),
+      cohere_family(),    cwm_family(),         ernie4_5_family(),    exaone4_family(),
+      falcon_family(),    gemma2_family(),      gemma3_family(),      gemma_family(),
+      glm4_family(),      glm_family(),         gpt_bigcode_family(), gpt_neo_family(),
+      gpt_neox_family(),  gptj_family(),        granite_family(),     helium_family(),
+      hunyuan_family(),   hyperclovax_family(), internlm3_family(),   iquestcoder_family(),
+      jais2_family(),     ministral3_family(),  ministral_family(),   mpt_family(),
+      nemotron_family(),  olmo2_family(),       olmo3_family(),       olmo_family(),
+      opt_family(),       persimmon_family(),   phi3_family(),        phi_family(),
+      qwen2_family(),     qwen3_family(),       seed_oss_family(),    smollm3_family(),
+      stablelm_family(),  starcoder2_family(),  vaultgemma_family(),  ernie4_5_moe_family(),
+      gpt_oss_family(),   granitemoe_family(),  mixtral_family(),     olmoe_family(),
+      qwen2_moe_family(), qwen3_moe_family()};
   return kFamilies;
 }
 
@@ -88,12 +96,13 @@ EncoderFamily roberta_family();
 EncoderFamily xlm_roberta_family();
 EncoderFamily camembert_family();
 EncoderFamily distilbert_family();
+EncoderFamily modernbert_family();
 EncoderFamily t5_encoder_family();
 
 std::span<const EncoderFamily> encoder_families() {
   static const std::vector<EncoderFamily> kFamilies = [] {
-    std::vector families{bert_family(),      roberta_family(),    xlm_roberta_family(),
-                         camembert_family(), distilbert_family(), t5_encoder_family()};
+    std::vector families{bert_family(),       roberta_family(),    xlm_roberta_family(), camembert_family(),
+                         distilbert_family(), modernbert_family(), t5_encoder_family()};
     for (const LanguageFamily& family : language_families()) families.push_back(as_encoders(family));
     return families;
   }();

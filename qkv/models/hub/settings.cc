@@ -20,7 +20,7 @@ std::string name_of(nn::SublayerOrder value) {
   return name_in({"serial", "parallel", "parallel_one_norm"}, value);
 }
 std::string name_of(nn::QueryKeyNorm value) {
-  return name_in({"none", "head", "all_heads", "rotated_head"}, value);
+  return name_in({"none", "head", "all_heads", "rotated_head", "each_head"}, value);
 }
 std::string name_of(nn::PositionKind value) {
   return name_in(
@@ -98,28 +98,29 @@ void add(List& list, const nn::PositionOptions& options) {
 }
 
 void add(List& list, const nn::AttentionVariant& attention) {
-  const auto& [bias, positions, scale, softcap, window, query_key_norm, sinks] = attention;
+  const auto& [bias, positions, scale, softcap, window, query_key_norm, clip, sinks] = attention;
   list("bias.query", bias.query, "bias.key", bias.key, "bias.value", bias.value, "bias.output", bias.output);
   list.within("positions", attention.positions);
   list("scale", scale ? field_text(*scale) : "1/sqrt(d_k)", "softcap", softcap, "window", window,
-       "query_key_norm", query_key_norm, "sinks", sinks);
+       "query_key_norm", query_key_norm, "clip", clip, "sinks", sinks);
 }
 
 void add(List& list, const nn::ExpertOptions& experts) {
-  const auto& [count, per_token, normalise, router_bias, shared_d_ff, shared_gate] = experts;
+  const auto& [count, per_token, normalise, router_bias, correction_bias, shared_d_ff, shared_gate] = experts;
   list("count", count, "per_token", per_token, "normalise", normalise, "router_bias", router_bias,
-       "shared_d_ff", shared_d_ff, "shared_gate", shared_gate);
+       "correction_bias", correction_bias, "shared_d_ff", shared_d_ff, "shared_gate", shared_gate);
 }
 
 void add(List& list, const nn::LayerOptions& layer) {
   const nn::LayerOptions options = resolved(layer);
   const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, clamp, feed_forward_bias,
-               experts, norm, norm_kind, epsilon, norm_bias, order, residual_scale, attention, reads_memory,
-               dropout, attention_dropout, activation_dropout, drop_path] = options;
-  list("norm", norm, "norm_kind", norm_kind, "epsilon", epsilon, "norm_bias", norm_bias, "d_model", d_model,
-       "heads", heads, "key_heads", key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff, "activation", activation,
-       "gated", gated, "feed_forward_bias", feed_forward_bias, "order", order, "residual_scale",
-       residual_scale);
+               experts, norm, norm_kind, epsilon, norm_bias, norm_weight, attention_norm, order,
+               residual_scale, attention, reads_memory, dropout, attention_dropout, activation_dropout,
+               drop_path] = options;
+  list("norm", norm, "norm_kind", norm_kind, "epsilon", epsilon, "norm_bias", norm_bias, "norm_weight",
+       norm_weight, "attention_norm", attention_norm, "d_model", d_model, "heads", heads, "key_heads",
+       key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff, "activation", activation, "gated", gated,
+       "feed_forward_bias", feed_forward_bias, "order", order, "residual_scale", residual_scale);
   if (clamp.limit > 0) list("gate_clamp.limit", clamp.limit, "gate_clamp.alpha", clamp.alpha);
   if (experts.count > 0) list.within("experts", experts);
   list.within("attention", options.attention);
@@ -131,11 +132,11 @@ void add(List& list, const nn::StackOptions& stack) {
 }
 
 void add(List& list, const nn::EmbeddingConfig& embedding) {
-  const auto& [d_model, factor, positions, token_types, norm, epsilon, dropout] = embedding;
+  const auto& [d_model, factor, positions, token_types, norm, norm_bias, epsilon, dropout] = embedding;
   list("d_model", d_model, "factor", factor);
   list.within("positions", positions);
   list("token_types", token_types, "norm", norm);
-  if (norm) list("epsilon", epsilon);
+  if (norm) list("epsilon", epsilon, "norm_bias", norm_bias);
 }
 
 void add(List& list, const std::vector<std::string>& labels, ProblemType problem) {
@@ -158,14 +159,14 @@ nn::LayerOptions resolved(nn::LayerOptions layer) {
 }
 
 Settings settings_of(const LanguageModelConfig& config) {
-  const auto& [vocabulary, max_positions, embedding, decoder, tied, logit_bias, logit_scale, logit_softcap,
-               bos_ids, eos_ids] = config;
+  const auto& [vocabulary, max_positions, embedding, decoder, causal, tied, logit_bias, logit_scale,
+               logit_softcap, bos_ids, eos_ids] = config;
   List list;
   list.within("embedding", embedding);
   list.within("decoder", decoder);
-  list("vocabulary", vocabulary, "max_positions", max_positions, "tied", tied, "logit_bias", logit_bias,
-       "logit_scale", logit_scale, "logit_softcap", logit_softcap, "bos_ids", numbers_text(bos_ids),
-       "eos_ids", numbers_text(eos_ids));
+  list("vocabulary", vocabulary, "max_positions", max_positions, "causal", causal, "tied", tied, "logit_bias",
+       logit_bias, "logit_scale", logit_scale, "logit_softcap", logit_softcap, "bos_ids",
+       numbers_text(bos_ids), "eos_ids", numbers_text(eos_ids));
   return list.take();
 }
 
@@ -175,7 +176,10 @@ Settings settings_of(const TextEncoderConfig& config) {
   list.within("encoder", config.encoder);
   list("vocabulary", config.vocabulary, "max_positions",
        config.max_positions ? field_text(*config.max_positions) : "unlimited", "pooler", config.pooler);
-  if (config.pooler) list("pooler_activation", config.pooler_activation);
+  if (config.pooler)
+    list("pooler_activation", config.pooler_activation, "pooler_norm", config.pooler_norm, "pools_mean",
+         config.pools_mean);
+  list("head_bias", config.head_bias, "logit_bias", config.logit_bias);
   list("masked_language", config.masked_language);
   if (config.masked_language) list("masked_language_activation", config.masked_language_activation);
   list("next_sentence", config.next_sentence, "labelled", config.labelled);

@@ -64,7 +64,7 @@ bool fits_layer(const WeightMap& map, const WeightRule& rule, const Numbers& num
 
 // The shape of the tensor that contains a parameter.
 Shape stored_shape(const Shape& shape, const WeightRule& rule) {
-  if (rule.shape.rank() > 0 && shape.rank() == 2) return rule.shape;
+  if (rule.shape.rank() > 0 && shape.numel() == rule.shape.numel()) return rule.shape;
   std::vector<int64_t> extents(shape.extents().begin(), shape.extents().end());
   if (rule.outputs > 0) extents.front() = rule.outputs;
   if (rule.layout == Layout::transposed && shape.rank() == 2) std::swap(extents[0], extents[1]);
@@ -100,7 +100,7 @@ Tensor plus(const Tensor& value, float constant) {
 // Extracts a parameter's values from the whole tensor.
 Tensor taken_out(const Tensor& whole, const Shape& shape, const MappedName& name) {
   const WeightRule& rule = name.rule;
-  if (rule.shape.rank() > 0) return whole.reshape(shape);
+  if (rule.shape.rank() > 0) return reordered(whole.reshape(shape), rule.paired, true);
   Tensor value = of_expert(whole, name);
   if (rule.layout == Layout::same || shape.rank() != 2) {
     value = own_rows(value, shape[0], rule);
@@ -116,6 +116,7 @@ void put_in(const Tensor& parameter, const MappedName& name, const Tensor& all) 
   const WeightRule& rule = name.rule;
   const Tensor value = rule.minus_one ? plus(parameter, -1) : parameter;
   Tensor whole = of_expert(all, name);
+  if (rule.shape.rank() > 0) whole = whole.reshape(parameter.shape());
   if (rule.layout == Layout::same || value.rank() != 2) {
     put_rows(value, rule, whole);
   } else if (rule.groups > 1) {
@@ -202,6 +203,7 @@ MappedName mapped_name(const WeightMap& map, const std::string& parameter) {
       if (suffix == ".bias") found.name += "_bias";
       parse_field("expert", numbers->expert, found.expert);
     }
+    if (suffix == ".bias") found.rule.minus_one = false;
     return found;
   }
   if (map.others_same) return {parameter, {}, module};

@@ -41,7 +41,7 @@ ImageEmbedRequest ImageEmbedder::prepare(const data::Image& image, const EmbedOp
 }
 
 Embedded ImageEmbedder::finish(const ImageEmbedRequest& request, const Tensor& hidden) const {
-  return {.values = embedded(hidden, request.options, model()), .error = {}};
+  return {.values = finished(pooled(hidden, request.options, model()), request.options), .error = {}};
 }
 
 std::vector<Embedded> ImageEmbedder::operator()(std::span<const std::string> paths,

@@ -48,8 +48,9 @@ TEST(Backends, ColumnSumsAndTransposes) {
 TEST(Backends, Activations) {
   constexpr int64_t kRows = 3;
   for_lengths(0, [](int64_t n) {
-    for (const Activation kind : {Activation::identity, Activation::relu, Activation::gelu_exact,
-                                  Activation::gelu_tanh, Activation::silu, Activation::tanh}) {
+    for (const Activation kind :
+         {Activation::identity, Activation::relu, Activation::gelu_exact, Activation::gelu_tanh,
+          Activation::silu, Activation::tanh, Activation::relu_squared}) {
       for (const float rate : {0.0f, 0.3f}) {
         const Dropout dropout = some_dropout(rate);
         expect_agreement(sizes("activate", n), 2e-6, [&](Call& call) {

@@ -3,6 +3,7 @@
 // layers have a window, and the others no positions.
 
 #include "qkv/models/families/decoders/llama_family.h"
+#include "qkv/models/hub/settings.h"
 
 namespace qkv::models {
 namespace {
@@ -20,7 +21,10 @@ void common_fields(const Fields& fields, Described<LanguageModelConfig>& model, 
 
 void cohere_table(const Fields& fields, Described<LanguageModelConfig>& model) {
   common_fields(fields, model, 500000);
-  fields.expect("use_qk_norm", false);
+  nn::QueryKeyNorm& norm = model.layer.attention.query_key_norm;
+  bool normed = norm == nn::QueryKeyNorm::each_head;
+  fields("use_qk_norm", normed, false);
+  norm = normed ? nn::QueryKeyNorm::each_head : nn::QueryKeyNorm::none;
 }
 
 void cohere2_table(const Fields& fields, Described<LanguageModelConfig>& model) {
@@ -38,7 +42,15 @@ void cohere2_table(const Fields& fields, Described<LanguageModelConfig>& model) 
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) {
-  return with_pairs(llama_weight_map(config), config);
+  WeightMap map = with_pairs(llama_weight_map(config), config);
+  const nn::LayerOptions layer = resolved(config.decoder.first());
+  for (WeightRule& rule : map.rules) {
+    if (!rule.ours.ends_with("_norm") || rule.ours.find("self_attn.") == std::string::npos) continue;
+    const int64_t heads = rule.ours.ends_with("q_norm") ? layer.heads : layer.key_heads;
+    rule.shape = {heads, layer.d_k};
+    rule.paired = {heads, layer.d_k};
+  }
+  return map;
 }
 
 Described<LanguageModelConfig> base() {

@@ -3,6 +3,7 @@
 // VaultGemma (Sinha et al. 2025) is Gemma 2 without these norms of results.
 
 #include <cmath>
+#include <functional>
 
 #include "qkv/models/families/decoders/llama_family.h"
 
@@ -65,7 +66,6 @@ void later_fields(const Fields& fields, Described<LanguageModelConfig>& model, d
   attention_bias(fields, model.layer);
   score_scale(fields, model.layer);
   fields.number_or_null("final_logit_softcapping", model.config.logit_softcap, logit_softcap);
-  fields.expect("use_bidirectional_attention", false);
   // transformers reads none of these.
   fields.irrelevant("_sliding_window_pattern cache_implementation hidden_act sliding_window_size");
 }
@@ -73,11 +73,24 @@ void later_fields(const Fields& fields, Described<LanguageModelConfig>& model, d
 void gemma2_table(const Fields& fields, Described<LanguageModelConfig>& model) {
   llama_fields(fields, model, defaults(8192, 1e4));
   later_fields(fields, model, 30);
+  fields.expect("use_bidirectional_attention", false);
   fields.number_or_null("attn_logit_softcapping", model.layer.attention.softcap, 50);
   sliding_window(fields, model, 4096, [](int64_t i) { return i % 2 == 0; });
 }
 
+void each_window(nn::StackOptions& stack, const std::function<int64_t(int64_t)>& change) {
+  stack.each([&](nn::LayerOptions& layer) {
+    if (layer.attention.window > 0) layer.attention.window = change(layer.attention.window);
+  });
+}
+
 void gemma3_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  // EmbeddingGemma attends in both directions: half of the window's w keys to each side.
+  nn::StackOptions& stack = model.config.decoder;
+  bool both = !model.config.causal;
+  fields("use_bidirectional_attention", both, false);
+  model.config.causal = !both;
+  if (both && !fields.reads()) each_window(stack, [](int64_t near) { return 2 * (near - 1); });
   llama_sizes(fields, model, defaults(131072, 1e6));
   later_fields(fields, model, 0);
   fields.number_or_null("attn_logit_softcapping", model.layer.attention.softcap, 0);
@@ -87,6 +100,7 @@ void gemma3_table(const Fields& fields, Described<LanguageModelConfig>& model) {
   fields.require("sliding_window_pattern", interval >= 1, "at least 1");
   sliding_window(fields, model, 4096, [&](int64_t i) { return (i + 1) % interval != 0; });
   rotary_fields_by_kind(fields, model, defaults(131072, 1e6), "rope_local_base_freq", 1e4);
+  if (both && fields.reads()) each_window(stack, [](int64_t window) { return window / 2 + 1; });
 }
 
 WeightMap minus_one(WeightMap map) {

@@ -202,7 +202,7 @@ void rotary_fields_by_kind(const Fields& fields, Described<LanguageModelConfig>&
     for (const nn::LayerOptions& layer : stack) (layer.attention.window > 0 ? windowed : everywhere) = layer;
   }
   fields("max_position_embeddings", most, defaults.max_positions);
-  fields("rope_theta", base, defaults.rotary_base);
+  fields(defaults.base_field, base, defaults.rotary_base);
   if (local_field != nullptr) {
     fields(local_field, local_base, local);
   } else if (fields.reads()) {
@@ -295,6 +295,19 @@ void attention_bias(const Fields& fields, nn::LayerOptions& layer, bool otherwis
   bool bias = layer.attention.bias.query;
   fields("attention_bias", bias, otherwise);
   layer.attention.bias = nn::ProjectionBiases::all(bias);
+}
+
+void query_key_layer_norm(const Fields& fields, nn::LayerOptions& layer, bool otherwise) {
+  nn::QueryKeyNorm& norm = layer.attention.query_key_norm;
+  bool normed = norm == nn::QueryKeyNorm::head;
+  fields("qk_layernorm", normed, otherwise);
+  norm = normed ? nn::QueryKeyNorm::head : nn::QueryKeyNorm::none;
+}
+
+WeightMap with_query_key_layer_norm(WeightMap map) {
+  return with_rules({{"decoder.layers.#.self_attn.q_norm", "model.layers.#.self_attn.q_layernorm"},
+                     {"decoder.layers.#.self_attn.k_norm", "model.layers.#.self_attn.k_layernorm"}},
+                    std::move(map));
 }
 
 void require_usual_heads(const Fields& fields, const nn::LayerOptions& layer) {

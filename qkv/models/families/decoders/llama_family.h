@@ -63,6 +63,9 @@ int64_t optional_window(const Fields& fields, const LanguageModelConfig& config,
 void upper_windows(const Fields& fields, Described<LanguageModelConfig>& model);
 // "attention_bias": of all four projections.
 void attention_bias(const Fields& fields, nn::LayerOptions& layer, bool otherwise = false);
+// "qk_layernorm": layer norms of each head's queries and keys, with the names of Phi and Persimmon.
+void query_key_layer_norm(const Fields& fields, nn::LayerOptions& layer, bool otherwise);
+WeightMap with_query_key_layer_norm(WeightMap map);
 // Refuses other heads than those of models without fields for them: a key head for each, of d_model / heads.
 void require_usual_heads(const Fields& fields, const nn::LayerOptions& layer);
 // LLaMA's names, with norms of queries and keys.

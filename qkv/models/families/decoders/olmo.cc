@@ -1,10 +1,21 @@
-// OLMo 2 and 3 (Team OLMo 2024, 2025) and EXAONE 4 (LG AI Research 2025): LLaMA's layout with norms of the
-// sublayers' results in place of those of their inputs, and norms of queries and keys.
+// OLMo (Groeneveld et al. 2024): LLaMA's layout with layer norms without parameters. OLMo 2 and 3 (Team OLMo
+// 2024, 2025) and EXAONE 4 (LG AI Research 2025): LLaMA's layout with norms of the sublayers' results in
+// place of those of their inputs, and norms of queries and keys.
 
 #include "qkv/models/families/decoders/llama_family.h"
 
 namespace qkv::models {
 namespace {
+
+constexpr float kOlmoEpsilon = 1e-5f;  // a constant in transformers, not a field
+
+void olmo_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  llama_fields(fields, model, {.epsilon = kOlmoEpsilon});
+  fields.require("rms_norm_eps", model.layer.epsilon == kOlmoEpsilon, "1e-5, which is no field");
+  attention_bias(fields, model.layer);
+  fields.number_or_null("clip_qkv", model.layer.attention.clip, 0);
+  fields.irrelevant("pretraining_tp");
+}
 
 void olmo2_table(const Fields& fields, Described<LanguageModelConfig>& model) {
   llama_fields(fields, model, {.epsilon = 1e-5});
@@ -47,6 +58,17 @@ Described<LanguageModelConfig> base(nn::QueryKeyNorm norm) {
 }
 
 }  // namespace
+
+LanguageFamily olmo_family() {
+  Described<LanguageModelConfig> model = llama_base();
+  model.layer.norm_kind = nn::NormKind::layer;
+  model.layer.norm_bias = model.layer.norm_weight = false;
+  return {.model_type = "olmo",
+          .classes = {{"OlmoForCausalLM"}, {"OlmoModel"}},
+          .base = std::move(model),
+          .table = olmo_table,
+          .weight_map = llama_weight_map};
+}
 
 LanguageFamily olmo2_family() {
   return {.model_type = "olmo2",

@@ -12,7 +12,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
       {.epsilon = 1e-5, .activation = "gelu_new", .rotary_share = 0.5, .epsilon_field = "layer_norm_eps"});
   fields("resid_pdrop", model.layer.dropout, 0);
   fields("embd_pdrop", model.config.embedding.dropout, 0);
-  fields.expect("qk_layernorm", false);
+  query_key_layer_norm(fields, model.layer, false);
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) {
@@ -20,7 +20,7 @@ WeightMap weight_map(const LanguageModelConfig& config) {
                      {"decoder.layers.#.fc1", "model.layers.#.mlp.fc1"},
                      {"decoder.layers.#.fc2", "model.layers.#.mlp.fc2"},
                      {"decoder.layer_norm", "model.final_layernorm"}},
-                    llama_weight_map(config));
+                    with_query_key_layer_norm(llama_weight_map(config)));
 }
 
 Described<LanguageModelConfig> base() {

@@ -26,6 +26,22 @@ void gpt2_fields(const Fields& fields, Described<LanguageModelConfig>& model, co
   config.embedding.positions.max_positions = config.max_positions;
 }
 
+WeightMap gpt2_weight_map(const LanguageModelConfig& config, Layout layout) {
+  const std::string ours = "decoder.layers.#.", theirs = "transformer.h.#.";
+  return {
+      .rules = {{.ours = "embed_tokens", .theirs = "transformer.wte", .also = tied_head(config)},
+                {"embed_positions", "transformer.wpe"},
+                {ours + "self_attn_layer_norm", theirs + "ln_1"},
+                {ours + "self_attn.out_proj", theirs + "attn.c_proj", layout},
+                {ours + "final_layer_norm", theirs + "ln_2"},
+                {ours + "fc1", theirs + "mlp.c_fc", layout},
+                {ours + "fc2", theirs + "mlp.c_proj", layout},
+                {"decoder.layer_norm", "transformer.ln_f"},
+                {"lm_head", "lm_head"}},
+      .prefix = "transformer.",
+      .computed = {".attn.bias", ".attn.masked_bias", "attn.attention.bias", "attn.attention.masked_bias"}};
+}
+
 Described<LanguageModelConfig> gpt2_base() {
   return {.config = {.embedding = {.positions = {.kind = nn::PositionKind::learned}},
                      .decoder = {.final_norm = true}},

@@ -1,6 +1,5 @@
 // SantaCoder and StarCoder (Ben Allal et al. 2023): GPT-2's blocks with one key head.
 
-#include "qkv/models/families/decoders/llama_family.h"
 #include "qkv/models/families/gpt/gpt2_family.h"
 #include "qkv/models/hub/settings.h"
 
@@ -21,24 +20,13 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
 
 WeightMap weight_map(const LanguageModelConfig& config) {
   const nn::LayerOptions layer = resolved(config.decoder.first());
-  const std::string ours = "decoder.layers.#.", theirs = "transformer.h.#.";
-  return with_rules(
-      concatenated(theirs + "attn.c_attn", Layout::same,
-                   {{ours + "self_attn.q_proj", layer.heads * layer.d_k},
-                    {ours + "self_attn.k_proj", layer.key_heads * layer.d_k},
-                    {ours + "self_attn.v_proj", layer.key_heads * layer.d_v}},
-                   layer.key_heads),  // with a key head for each, fused head by head
-      {.rules = {{.ours = "embed_tokens", .theirs = "transformer.wte", .also = tied_head(config)},
-                 {"embed_positions", "transformer.wpe"},
-                 {ours + "self_attn_layer_norm", theirs + "ln_1"},
-                 {ours + "self_attn.out_proj", theirs + "attn.c_proj"},
-                 {ours + "final_layer_norm", theirs + "ln_2"},
-                 {ours + "fc1", theirs + "mlp.c_fc"},
-                 {ours + "fc2", theirs + "mlp.c_proj"},
-                 {"decoder.layer_norm", "transformer.ln_f"},
-                 {"lm_head", "lm_head"}},
-       .prefix = "transformer.",
-       .computed = {".attn.bias", ".attn.masked_bias"}});
+  const std::string ours = "decoder.layers.#.self_attn.";
+  return with_rules(concatenated("transformer.h.#.attn.c_attn", Layout::same,
+                                 {{ours + "q_proj", layer.heads * layer.d_k},
+                                  {ours + "k_proj", layer.key_heads * layer.d_k},
+                                  {ours + "v_proj", layer.key_heads * layer.d_v}},
+                                 layer.key_heads),  // with a key head for each, fused head by head
+                    gpt2_weight_map(config));
 }
 
 }  // namespace

@@ -68,22 +68,12 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) {
-  const std::string ours = "decoder.layers.#.", theirs = "transformer.h.#.",
-                    attention = theirs + "attn.attention.";
-  return {.rules = {{.ours = "embed_tokens", .theirs = "transformer.wte", .also = tied_head(config)},
-                    {"embed_positions", "transformer.wpe"},
-                    {ours + "self_attn_layer_norm", theirs + "ln_1"},
-                    {ours + "self_attn.q_proj", attention + "q_proj"},
-                    {ours + "self_attn.k_proj", attention + "k_proj"},
-                    {ours + "self_attn.v_proj", attention + "v_proj"},
-                    {ours + "self_attn.out_proj", attention + "out_proj"},
-                    {ours + "final_layer_norm", theirs + "ln_2"},
-                    {ours + "fc1", theirs + "mlp.c_fc"},
-                    {ours + "fc2", theirs + "mlp.c_proj"},
-                    {"decoder.layer_norm", "transformer.ln_f"},
-                    {"lm_head", "lm_head"}},
-          .prefix = "transformer.",
-          .computed = {"attn.attention.bias", "attn.attention.masked_bias"}};
+  const std::string ours = "decoder.layers.#.self_attn.", theirs = "transformer.h.#.attn.attention.";
+  return with_rules({{ours + "q_proj", theirs + "q_proj"},
+                     {ours + "k_proj", theirs + "k_proj"},
+                     {ours + "v_proj", theirs + "v_proj"},
+                     {ours + "out_proj", theirs + "out_proj"}},
+                    gpt2_weight_map(config));
 }
 
 Described<LanguageModelConfig> base() {

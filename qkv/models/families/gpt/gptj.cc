@@ -1,7 +1,6 @@
 // GPT-J (Wang and Komatsuzaki 2021) and CodeGen (Nijkamp et al. 2022): attention and feed-forward read one
 // norm in parallel; the first features of each head are rotated, pairs side by side; the logits have a bias.
 
-#include "qkv/models/families/decoders/llama_family.h"
 #include "qkv/models/families/gpt/gpt2_family.h"
 
 namespace qkv::models {
@@ -31,18 +30,16 @@ WeightMap weight_map(const LanguageModelConfig& config) {
   const int64_t all = config.embedding.d_model / layer.heads;
   const int64_t rotated = layer.attention.positions.rotary_features;
   const PairedHeads paired{.heads = layer.heads, .rotated = rotated > 0 ? rotated : all};
-  return {.rules = {{.ours = "embed_tokens", .theirs = "transformer.wte", .also = tied_head(config)},
-                    {ours + "self_attn_layer_norm", theirs + "ln_1"},
-                    {.ours = ours + "self_attn.q_proj", .theirs = theirs + "attn.q_proj", .paired = paired},
-                    {.ours = ours + "self_attn.k_proj", .theirs = theirs + "attn.k_proj", .paired = paired},
-                    {ours + "self_attn.v_proj", theirs + "attn.v_proj"},
-                    {ours + "self_attn.out_proj", theirs + "attn.out_proj"},
-                    {ours + "fc1", theirs + "mlp.fc_in"},
-                    {ours + "fc2", theirs + "mlp.fc_out"},
-                    {"decoder.layer_norm", "transformer.ln_f"},
-                    {"lm_head", "lm_head"}},
-          .prefix = "transformer.",
-          .computed = {".attn.bias", ".attn.masked_bias", "attn.causal_mask", "embed_positions"}};
+  WeightMap map =
+      with_rules({{.ours = ours + "self_attn.q_proj", .theirs = theirs + "attn.q_proj", .paired = paired},
+                  {.ours = ours + "self_attn.k_proj", .theirs = theirs + "attn.k_proj", .paired = paired},
+                  {ours + "self_attn.v_proj", theirs + "attn.v_proj"},
+                  {ours + "self_attn.out_proj", theirs + "attn.out_proj"},
+                  {ours + "fc1", theirs + "mlp.fc_in"},
+                  {ours + "fc2", theirs + "mlp.fc_out"}},
+                 gpt2_weight_map(config));
+  map.computed.insert(map.computed.end(), {"attn.causal_mask", "embed_positions"});
+  return map;
 }
 
 // Queries, values and keys are fused in each of four parts of the heads.
@@ -53,7 +50,7 @@ WeightMap codegen_weight_map(const LanguageModelConfig& config) {
   std::vector<WeightRule> fused =
       concatenated("transformer.h.#.attn.qkv_proj", Layout::same,
                    {{ours + "q_proj", d}, {ours + "v_proj", d}, {ours + "k_proj", d}}, 4);
-  fused[0].paired = fused[2].paired = map.rules[2].paired;
+  fused[0].paired = fused[2].paired = map.rules[0].paired;
   return with_rules(std::move(fused), std::move(map));
 }
 

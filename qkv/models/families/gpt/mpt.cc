@@ -16,8 +16,8 @@ void attention_fields(const Fields& fields, nn::LayerOptions& layer) {
   fields.expect("prefix_lm qk_ln attn_uses_sequence_id", false);
   fields.expect("alibi", true);
   fields.expect("alibi_bias_max", 8);
-  fields.require("clip_qkv", fields.absent("clip_qkv"), "null");
-  fields.irrelevant("attn_impl clip_qkv architectures model_type id2label label2id");
+  fields.number_or_null("clip_qkv", layer.attention.clip, 0);
+  fields.irrelevant("attn_impl architectures model_type id2label label2id");
   if (fields.reads()) fields.reader()->ignore_common();
 }
 

@@ -46,6 +46,9 @@ void EmbedJob::complete_task(const std::set<std::string>& given) {
     log_warning(concat(from.string(), ": its prompt \"", own.prompt,
                        "\" is not used: training and the exported model have none"));
   }
+  if (own.dense)
+    throw UsageError(
+        concat(from.string(), ": expected no Dense modules, as they are not trained, found some"));
   using pipelines::Pooling;
   if (own.vector.pooling == Pooling::weighted_mean || own.vector.pooling == Pooling::mean_sqrt_len) {
     throw UsageError(concat(

@@ -6,6 +6,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/models/hub/family.h"
 #include "qkv/models/hub/read_config.h"
 #include "qkv/text/train_tokenizer.h"
 
@@ -110,7 +111,13 @@ std::vector<std::string> labels_for(const models::TextEncoderConfig& own, Classi
 void EncoderStart::label(ClassificationTarget target, std::vector<std::string> labels,
                          models::ProblemType problem) {
   config.labelled = target;
-  config.pooler = target == ClassificationTarget::texts;
+  // ModernBERT's tokens, too, pass through one.
+  const models::EncoderFamily* const own = models::find_family(models::encoder_families(), family);
+  const auto pools_tokens = [](const models::ModelClass& one) {
+    return one.pooler && one.labelled == ClassificationTarget::tokens;
+  };
+  config.pooler = target == ClassificationTarget::texts ||
+                  (own != nullptr && std::ranges::any_of(own->classes, pools_tokens));
   config.labels = std::move(labels);
   config.problem = problem;
   config.validate();
