@@ -1,0 +1,148 @@
+// Image encoders, and pages of attention.
+
+#include <variant>
+
+#include "python/bind/pipelines.h"
+#include "python/bind/vectors.h"
+#include "qkv/explain/attention_report.h"
+#include "qkv/explain/image_attention.h"
+#include "qkv/pipelines/images/images.h"
+#include "qkv/pipelines/json.h"
+
+namespace qkv::python {
+namespace {
+
+// Images are paths of PNG and JPEG files.
+class ImageEncoder {
+ public:
+  ImageEncoder(std::shared_ptr<const pipelines::LoadedImageEncoder> encoder,
+               const pipelines::ImageEncoderOptions& options)
+      : encoder_(std::move(encoder)), options_(options) {}
+
+  std::string inspect() const { return described("image", encoder_->folder, *encoder_->model).dump(); }
+
+  nb::object encode(const Texts& paths, nb::dict given, nb::object on_progress) const {
+    const pipelines::ImageEmbedder embedder(encoder_, options_);
+    pipelines::EmbedOptions options;
+    take_value(given, "normalize_embeddings", options.normalize);
+    take_pooling(given, options);
+    refuse_rest(given, "normalize_embeddings, pooling");
+    Ticker tick(std::move(on_progress));
+    const Tensor vectors = released([&] {
+      Vectors all(std::ssize(paths), encoder_->model->config().encoder.d_model());
+      in_chunks(
+          paths, [&](const std::string& path) { return embedder.prepare(path, options); }, embedder,
+          [&](size_t i, const pipelines::Embedded& one) { all.set(i, one); }, tick);
+      return all.tensor();
+    });
+    return to_numpy(vectors);
+  }
+
+  Texts classify(const Texts& paths, std::optional<size_t> top) const {
+    const pipelines::ImageClassifier classifier(encoder_, options_);
+    Texts results(paths.size());
+    Ticker tick;
+    in_chunks(
+        paths, [&](const std::string& path) { return classifier.prepare(path); }, classifier,
+        [&](size_t i, const pipelines::Classified& one) {
+          require_result(one.error, i, paths.size());
+          results[i] = to_json(one, top.value_or(SIZE_MAX));
+        },
+        tick);
+    return results;
+  }
+
+  std::shared_ptr<explain::ImageAttentionReport> attention(const std::string& path) const {
+    const pipelines::ImageEncoderPipeline pipeline(encoder_, options_);
+    return std::make_shared<explain::ImageAttentionReport>(explain::image_attention_report(
+        pipelines::capture_attention(pipeline, data::read_image(path)), path, encoder_->folder.string()));
+  }
+
+ private:
+  // A few images at a time, because each takes a megabyte.
+  template <class Prepare, class Pipeline, class Use>
+  static void in_chunks(const Texts& paths, const Prepare& prepare, const Pipeline& pipeline, const Use& use,
+                        Ticker& tick) {
+    constexpr size_t kChunk = 32;
+    for (size_t first = 0; first < paths.size(); first += kChunk) {
+      const Texts chunk(paths.begin() + static_cast<int64_t>(first),
+                        paths.begin() + static_cast<int64_t>(std::min(first + kChunk, paths.size())));
+      const auto requests = prepared(chunk, [&](size_t i) { return prepare(chunk[i]); });
+      std::vector<const pipelines::ImageRequest*> pointers;
+      for (size_t i = 0; i < requests.size(); ++i) {
+        require_result(requests[i].error, first + i, paths.size());
+        pointers.push_back(&requests[i]);
+      }
+      pipeline.encode(pointers, [&](size_t i, const Tensor& hidden) {
+        use(first + i, pipeline.finish(requests[i], hidden));
+        tick(static_cast<int64_t>(first + i + 1));
+      });
+    }
+  }
+
+  std::shared_ptr<const pipelines::LoadedImageEncoder> encoder_;
+  pipelines::ImageEncoderOptions options_;
+};
+
+template <class Report>
+auto bind_report(nb::module_& module, const char* name) {
+  return nb::class_<Report>(module, name)
+      .def_ro("title", &Report::title)
+      .def("html", [](const Report& report) { return explain::to_html(report); })
+      .def("svg", [](const Report& report) { return explain::to_svg(report); })
+      .def("json", [](const Report& report) { return explain::to_json(report); })
+      .def("save", [](const Report& report, const std::filesystem::path& path) {
+        explain::write_report(report, path);
+      });
+}
+
+}  // namespace
+
+nb::object made(const std::shared_ptr<const pipelines::LoadedImageEncoder>& encoder,
+                const OpenOptions& options) {
+  return nb::cast(std::make_shared<ImageEncoder>(encoder, options.images));
+}
+
+void bind_image_encoder(nb::module_& module) {
+  const nb::call_guard<nb::gil_scoped_release> without_gil;
+  nb::class_<ImageEncoder>(module, "ImageEncoder")
+      .def("inspect", &ImageEncoder::inspect)
+      .def("encode", &ImageEncoder::encode, nb::arg("paths"), nb::arg("options"),
+           nb::arg("on_progress").none())
+      .def("classify", &ImageEncoder::classify, nb::arg("paths"), nb::arg("top").none(), without_gil)
+      .def("attention", &ImageEncoder::attention, nb::arg("path"), without_gil);
+}
+
+void bind_attention(nb::module_& module) {
+  using explain::AttentionReport;
+  using explain::ImageAttentionReport;
+  bind_report<AttentionReport>(module, "AttentionReport")
+      .def_ro("source_tokens", &AttentionReport::source_tokens)
+      .def_ro("target_tokens", &AttentionReport::target_tokens)
+      .def_ro("target_inputs", &AttentionReport::target_inputs)
+      .def_prop_ro("layers", [](const AttentionReport& report) {
+        nb::list layers;
+        for (const explain::AttentionLayer& layer : report.layers)
+          layers.append(nb::make_tuple(name_of(layer.part), layer.index, to_numpy(layer.weights)));
+        return layers;
+      });
+  bind_report<ImageAttentionReport>(module, "ImageAttentionReport")
+      .def_prop_ro(
+          "source_tokens",
+          [](const ImageAttentionReport& report) {
+            Texts tokens = report.own_tokens;
+            for (int64_t patch = 0; patch < report.rows * report.columns; ++patch)
+              tokens.push_back(concat("patch ", patch / report.columns, ",", patch % report.columns));
+            return tokens;
+          })
+      .def_prop_ro("target_tokens", [](const ImageAttentionReport&) { return Texts(); })
+      .def_prop_ro("target_inputs", [](const ImageAttentionReport&) { return Texts(); })
+      .def_prop_ro("layers", [](const ImageAttentionReport& report) {
+        nb::list layers;
+        for (size_t i = 0; i < report.layers.size(); ++i)
+          layers.append(nb::make_tuple("encoder", i, to_numpy(report.layers[i])));
+        return layers;
+      });
+}
+
+}  // namespace qkv::python

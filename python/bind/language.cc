@@ -1,0 +1,194 @@
+// Language models.
+
+#include <deque>
+#include <mutex>
+
+#include "python/bind/pipelines.h"
+#include "qkv/base/json.h"
+#include "qkv/explain/tiles.h"
+#include "qkv/pipelines/chat.h"
+#include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/json.h"
+#include "qkv/pipelines/score.h"
+
+namespace qkv::python {
+namespace {
+
+class LanguageModel {
+ public:
+  LanguageModel(std::shared_ptr<const pipelines::LoadedLanguageModel> model, const OpenOptions& options)
+      : model_(std::move(model)),
+        generator_(model_),
+        engine_([this, options] { return generator_.make_engine(options.engine, options.step_model); }) {}
+
+  const pipelines::TextGenerator& generator() const { return generator_; }
+  SharedEngine& engine() { return engine_; }
+  std::string inspect() const { return described("language", model_->folder, *model_->model).dump(); }
+
+  // chat: of an answer in a conversation.
+  pipelines::GenerateOptions options(nb::dict given, bool chat = false) const {
+    pipelines::GenerateOptions options =
+        chat ? pipelines::chat_options(generator_) : generator_.default_options();
+    if (given.contains("max_new_tokens")) options.max_length = 0;
+    if (given.contains("min_new_tokens")) options.min_length = 0;
+    take_search(given, generator_.model().generation, generator_.model().tokenizer, options.search);
+    refuse_rest(given, search_option_names());
+    options.search.validate();
+    return options;
+  }
+
+  Texts complete(const Texts& prompts, const nb::dict& given) {
+    const pipelines::GenerateOptions options = this->options(nb::dict(given));
+    return released([&] {
+      auto requests = prepared(
+          prompts, [&](size_t i) { return generator_.prepare({.text = prompts[i], .key = i + 1}, options); });
+      const auto results = decoded(engine_, std::move(requests),
+                                   [&](pipelines::GenerationRequest request, search::Decoded result) {
+                                     return generator_.finish(std::move(request), std::move(result));
+                                   });
+      return json_of_all(results, [](const pipelines::Generated& one) { return to_json(one); });
+    });
+  }
+
+  Texts score(const Texts& texts) const { return scored(texts, pipelines::TextScorer(model_)); }
+
+  std::string tokenize(const std::string& text) const {
+    return pipelines::to_json(model_->tokenizer.encode(text), model_->tokenizer);
+  }
+  std::string decode(const std::vector<int32_t>& ids) const { return model_->tokenizer.decode(ids); }
+
+  // messages, variables: JSON.
+  std::string render(const std::string& messages, const std::string& variables, const std::string& name,
+                     bool continues) const {
+    pipelines::ChatTemplateOptions options{.add_generation_prompt = !continues,
+                                           .continue_final_message = continues};
+    parse_json(variables, "template_variables").members([&](std::string_view key, const JsonValue& value) {
+      options.variables.emplace_back(key, value);
+    });
+    return pipelines::ChatTemplate(model_->folder, model_->tokenizer, name)
+        .render(pipelines::chat_messages(parse_json(messages, "messages")), options);
+  }
+  std::vector<int32_t> prompt_ids(const std::string& prompt, const std::string& name) const {
+    return pipelines::ChatTemplate(model_->folder, model_->tokenizer, name).ids(prompt);
+  }
+
+  std::shared_ptr<explain::AttentionReport> attention(const std::string& text, int64_t tile) const {
+    return std::make_shared<explain::AttentionReport>(
+        explain::tiled_report(*model_, text, tile, model_->folder.string()));
+  }
+
+ private:
+  std::shared_ptr<const pipelines::LoadedLanguageModel> model_;
+  pipelines::TextGenerator generator_;
+  SharedEngine engine_;
+};
+
+// The completion of one prompt, as it is generated. Its functions are called without the GIL.
+class Stream {
+ public:
+  Stream(std::shared_ptr<LanguageModel> model, pipelines::Prompt prompt,
+         const pipelines::GenerateOptions& options)
+      : model_(std::move(model)), streams_(options.search.beam == 1 && options.search.nbest == 1) {
+    if (options.search.nbest != 1)
+      throw UsageError(
+          concat("nbest: expected 1 for a stream, found ", options.search.nbest, "; see complete()"));
+    if (streams_) {
+      prompt.on_text = [this](std::string_view text) {
+        const std::lock_guard lock(model_->engine().mutex());
+        pieces_.emplace_back(text);
+      };
+    }
+    request_ = model_->generator().prepare(prompt, options);
+    require_result(request_.generated.error, 0, 1);
+    ticket_ = model_->engine().submit({request_.decode});
+  }
+  ~Stream() { close(); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // The next piece of text; nothing after the last. The text of a beam search is one piece.
+  std::optional<std::string> next() {
+    const std::lock_guard consumer(consumer_);
+    if (closed_) return std::nullopt;
+    while (true) {
+      bool done = false;
+      std::optional<std::string> piece;
+      model_->engine().wait([&] {
+        done = ticket_[0]->done;
+        if (!pieces_.empty()) {
+          piece = std::move(pieces_.front());
+          pieces_.pop_front();
+        }
+        return piece || done;
+      });
+      if (piece) return piece;
+      if (finished_) return std::nullopt;
+      finished_ = true;
+      result_ = model_->generator().finish(std::move(request_), std::move(ticket_[0]->decoded));
+      require_result(result_.error, 0, 1);
+      if (!streams_) return result_.completions.at(0).text;
+    }
+  }
+  // Ends the generation.
+  void close() {
+    const nb::gil_scoped_release release;
+    const std::lock_guard consumer(consumer_);
+    closed_ = true;
+    model_->engine().cancel(ticket_);
+  }
+  std::optional<std::string> result() {
+    const std::lock_guard consumer(consumer_);
+    if (!finished_ || closed_) return std::nullopt;
+    return to_json(result_);
+  }
+
+ private:
+  std::shared_ptr<LanguageModel> model_;
+  bool streams_;
+  std::mutex consumer_;
+  std::deque<std::string> pieces_;  // guarded by the engine's mutex
+  pipelines::GenerationRequest request_;
+  std::vector<SharedEngine::Handle> ticket_;
+  pipelines::Generated result_;
+  bool finished_ = false, closed_ = false;
+};
+
+}  // namespace
+
+nb::object made(const std::shared_ptr<const pipelines::LoadedLanguageModel>& model,
+                const OpenOptions& options) {
+  return nb::cast(std::make_shared<LanguageModel>(model, options));
+}
+
+void bind_language(nb::module_& module) {
+  const nb::call_guard<nb::gil_scoped_release> without_gil;
+  nb::class_<LanguageModel>(module, "LanguageModel")
+      .def("inspect", &LanguageModel::inspect)
+      .def("complete", &LanguageModel::complete, nb::arg("prompts"), nb::arg("options"))
+      .def(
+          "stream",
+          [](const std::shared_ptr<LanguageModel>& model, std::string text, std::vector<int32_t> ids,
+             uint64_t key, const nb::dict& given, bool chat) {
+            const pipelines::GenerateOptions options = model->options(nb::dict(given), chat);
+            return released([&] {
+              return std::make_shared<Stream>(
+                  model, pipelines::Prompt{.text = std::move(text), .ids = std::move(ids), .key = key},
+                  options);
+            });
+          },
+          nb::arg("text"), nb::arg("ids"), nb::arg("key"), nb::arg("options"), nb::arg("chat"))
+      .def("score", &LanguageModel::score, nb::arg("texts"), without_gil)
+      .def("tokenize", &LanguageModel::tokenize, nb::arg("text"))
+      .def("decode", &LanguageModel::decode, nb::arg("ids"))
+      .def("render", &LanguageModel::render, nb::arg("messages"), nb::arg("variables"), nb::arg("name"),
+           nb::arg("continues"))
+      .def("prompt_ids", &LanguageModel::prompt_ids, nb::arg("prompt"), nb::arg("name"))
+      .def("attention", &LanguageModel::attention, nb::arg("text"), nb::arg("tile"), without_gil);
+
+  nb::class_<Stream>(module, "Stream")
+      .def("next", &Stream::next, without_gil)
+      .def("close", &Stream::close)
+      .def("result", &Stream::result, without_gil);
+}
+
+}  // namespace qkv::python

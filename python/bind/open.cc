@@ -1,0 +1,94 @@
+// qkv.open(), and what the kinds of models share.
+
+#include "python/bind/pipelines.h"
+
+namespace qkv::python {
+
+std::optional<nb::object> take(nb::dict& given, const char* name) {
+  if (!given.contains(name)) return std::nullopt;
+  const nb::object value = given[name];
+  nb::del(given[name]);
+  if (value.is_none()) return std::nullopt;
+  return value;
+}
+
+// Throws DataError naming the text, of several.
+void require_result(const std::string& error, size_t index, size_t count) {
+  if (error.empty()) return;
+  throw DataError(count == 1 ? error : concat("text ", index, ": ", error));
+}
+
+std::string search_option_names() {
+  std::string known = "sample, forbid, stop_ids";
+  add_field_names<search::SearchOptions>(known);
+  add_field_names<search::Sampling>(known);
+  return known;
+}
+
+namespace {
+
+DType dtype_named(const char* option, const std::string& name) {
+  for (const DType dtype : kWeightDTypes) {
+    if (weight_dtype_name(dtype) == name) return dtype;
+  }
+  std::string known;
+  for (const std::string& one : weight_dtype_names()) known += concat(known.empty() ? "" : ", ", one);
+  throw UsageError(concat(option, ": expected one of ", known, ", found '", name, "'"));
+}
+
+OpenOptions open_options(nb::dict given) {
+  OpenOptions options;
+  std::string text;
+  if (take_value(given, "dtype", text)) options.load.dtype = dtype_named("dtype", text);
+  if (take_value(given, "device", text)) options.load.device = device_named(text);
+  if (const auto adapter = take(given, "adapter"))
+    options.load.adapter = nb::cast<std::filesystem::path>(*adapter);
+  if (take_value(given, "cache_dtype", text))
+    options.step_model.cache_dtype = dtype_named("cache_dtype", text);
+  int64_t side = 0;
+  if (take_value(given, "image_size", side)) options.images.size = models::ImageSize{side, side};
+  take_fields(given, options.engine);
+  std::string known = "kind, dtype, device, adapter, cache_dtype, image_size";
+  add_field_names<search::EngineOptions>(known);
+  refuse_rest(given, known);
+  options.engine.validate();
+  options.step_model.validate();
+  return options;
+}
+
+nb::object open(const std::filesystem::path& folder, const std::optional<std::string>& kind,
+                const nb::dict& given) {
+  const OpenOptions options = open_options(nb::dict(given));
+  if (kind && *kind != "encoder")
+    throw UsageError(concat("kind: expected 'encoder' or None, found '", *kind, "'"));
+  const pipelines::OpenedModel opened = released([&]() -> pipelines::OpenedModel {
+    if (kind) return pipelines::open_text_encoder(folder, options.load);
+    return pipelines::open_model(folder, options.load);
+  });
+  return std::visit(
+      [&]<class Handle>(const Handle& model) -> nb::object {
+        if constexpr (std::is_same_v<Handle, std::shared_ptr<const models::TranslationModel>>) {
+          return made(folder, model, options);
+        } else if constexpr (std::is_same_v<Handle, std::shared_ptr<const pipelines::LoadedLanguageModel>>) {
+          return made(model, options);
+        } else if constexpr (std::is_same_v<Handle, std::shared_ptr<const pipelines::LoadedTextEncoder>>) {
+          return made(model);
+        } else {
+          return made(model, options);
+        }
+      },
+      opened);
+}
+
+}  // namespace
+
+void bind_models(nb::module_& module) {
+  module.def("open", open, nb::arg("folder"), nb::arg("kind").none(), nb::arg("options"));
+  bind_translation(module);
+  bind_language(module);
+  bind_text_encoder(module);
+  bind_image_encoder(module);
+  bind_attention(module);
+}
+
+}  // namespace qkv::python

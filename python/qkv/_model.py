@@ -1,0 +1,494 @@
+"""Model folders: what they are decides what they can do."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+from . import _qkv
+
+if TYPE_CHECKING:
+    import numpy
+
+_METHODS: dict[str, str] = {}  # of all kinds: a method, and the kind that has it
+
+
+def open(folder: str | os.PathLike[str], *, kind: str | None = None, **options: Any) -> Model:
+    """Opens a model folder in Hugging Face's layout as what its config.json says.
+
+    kind: "encoder" opens the stack of a language model, or the encoder of T5, as a TextEncoder.
+    dtype: of the weight matrices, "f32", "bf16", "f16" or "int8"; default: the folder's.
+    device: "cpu" or "reference", which computes in double precision with plain loops.
+    adapter: folder of a LoRA adapter.
+    image_size: pixels a side that images are resized to, for image encoders; default: the model's.
+    cache_dtype: of keys and values, "f32" or "bf16".
+    batch_tokens, cache_bytes, prefill_tokens, prefix_bytes: of the decoding engine, as `qkv generate --help`.
+
+    Raises IoError (an OSError) for files that cannot be read, DataError and UsageError (ValueErrors).
+    """
+    core = _qkv.open(folder, kind, options)
+    return _KINDS[type(core)](core)
+
+
+class Model:
+    """A model folder, opened. Any number of threads may use one; they share its engine."""
+
+    _kind = "a model"
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+
+    def inspect(self) -> dict[str, Any]:
+        """The kind and family of the model, its parameters and bytes, in total and by part."""
+        return json.loads(self._core.inspect())
+
+    def __repr__(self) -> str:
+        about = self.inspect()
+        return f"<qkv.{type(self).__name__} {about['model']!r}: {about['family']}, {about['parameters']:,} parameters, {about['dtype']}>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _METHODS:
+            raise AttributeError(f"{name}: expected {_METHODS[name]}, found {self._kind}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _texts(texts: str | Iterable[str]) -> tuple[list[str], bool]:
+    """A list of texts, and whether it was one text."""
+    if isinstance(texts, str):
+        return [texts], True
+    return list(texts), False
+
+
+def _bytes_to_characters(text: str, entries: list[dict[str, Any]], *names: str) -> None:
+    """Replaces byte positions in UTF-8 by indices of characters."""
+    if text.isascii():
+        return
+    at = {}
+    position = 0
+    for index, character in enumerate(text):
+        at[position] = index
+        position += len(character.encode())
+    at[position] = len(text)
+    for entry in entries:
+        for name in names:
+            entry[name] = at[entry[name]]
+
+
+def _tokens(core_json: str, *texts: str) -> dict[str, Any]:
+    found = json.loads(core_json)
+    for index, text in enumerate(texts):
+        spans = [
+            {"begin": begin, "end": end, "span": k}
+            for k, (begin, end) in enumerate(found["offsets"])
+            if found["text_index"][k] == index
+        ]
+        _bytes_to_characters(text, spans, "begin", "end")
+        for one in spans:
+            found["offsets"][one["span"]] = [one["begin"], one["end"]]
+    return found
+
+
+class Layer(NamedTuple):
+    """The attention of one layer."""
+
+    part: str  # "encoder", "decoder" or "cross"
+    index: int  # from 0
+    weights: numpy.ndarray  # float32 [heads, queries, keys]; a query's weights sum to 1
+
+
+class Attention:
+    """The attention weights of one input. In a notebook it is shown as a page of every layer and head."""
+
+    def __init__(self, report: Any) -> None:
+        self._report = report
+        self.title: str = report.title
+        self.source_tokens: list[str] = report.source_tokens  # queries and keys of encoders, keys of cross attention
+        self.target_tokens: list[str] = report.target_tokens  # queries of decoders
+        # Keys of decoders, which have read them.
+        self.target_inputs: list[str] = report.target_inputs or report.target_tokens
+        self.layers: list[Layer] = [Layer(*layer) for layer in report.layers]  # they share memory with the report
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page (.html), a drawing (.svg) or the numbers (.json)."""
+        self._report.save(path)
+
+    def html(self) -> str:
+        """The page, without network access."""
+        return self._report.html()
+
+    def svg(self) -> str:
+        """A drawing of all heads."""
+        return self._report.svg()
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 640px; border: 0"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"<qkv.Attention {self.title!r}: {len(self.layers)} layers>"
+
+
+class TranslationModel(Model):
+    """An encoder-decoder: Marian, T5, or a model of `qkv train translation`."""
+
+    _kind = "an encoder-decoder"
+
+    @overload
+    def translate(self, texts: str, *, details: bool = False, **options: Any) -> Any: ...
+    @overload
+    def translate(self, texts: Iterable[str], *, details: bool = False, **options: Any) -> list[Any]: ...
+
+    def translate(
+        self,
+        texts: str | Iterable[str],
+        *,
+        prefix: str | Sequence[str] | None = None,
+        details: bool = False,
+        **options: Any,
+    ) -> Any:
+        """The translation of a text, or a list of those of several.
+
+        prefix: the beginning of the translation, for each text, in whole words.
+        details: dicts as `qkv translate --json --scores` prints them instead of texts.
+        Options are those of `qkv translate`, by default the folder's: beam (int), nbest, length_penalty,
+        length_penalty_type, coverage_penalty, max_new_tokens, min_new_tokens, no_repeat_ngram,
+        repetition_penalty; sample (bool), temperature, top_k, top_p, min_p, seed; forbid (texts), stop_ids (token
+        ids), max_source_tokens, truncate (bool), alignment (bool, with details).
+
+        Raises UsageError for a bad option, DataError for a text that cannot be translated.
+        """
+        all_texts, single = _texts(texts)
+        prefixes = [] if prefix is None else [prefix] * len(all_texts) if isinstance(prefix, str) else list(prefix)
+        if prefixes and len(prefixes) != len(all_texts):
+            raise _qkv.UsageError(f"prefix: expected one for each of {len(all_texts)} texts, found {len(prefixes)}")
+        results = self._core.translate(all_texts, prefixes, details, options)
+        found = [json.loads(more) if details else text for text, more in results]
+        return found[0] if single else found
+
+    def score(self, sources: str | Iterable[str], targets: str | Iterable[str]) -> Any:
+        """The log-probability of given translations: a dict {"log_probability", "perplexity", "tokens",
+        "token_log_probabilities"} for a pair, or a list of them. Natural logarithms."""
+        all_sources, single = _texts(sources)
+        found = [json.loads(one) for one in self._core.score(all_sources, _texts(targets)[0])]
+        return found[0] if single else found
+
+    def tokenize(self, text: str, *, target: bool = False) -> dict[str, Any]:
+        """{"ids", "tokens", "offsets", ...} of a source, or of a target. Offsets are indices of characters."""
+        return _tokens(self._core.tokenize(text, target), text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of token ids of a target, without special tokens."""
+        return self._core.decode(list(ids))
+
+    def attention(self, source: str, target: str | None = None) -> Attention:
+        """The attention of a source and its translation, by default the model's own.
+
+        Raises UsageError for a source without tokens, DataError for one that is too long.
+        """
+        return Attention(self._core.attention(source, target or ""))
+
+
+class Stream(Iterator[str]):
+    """The text of a completion, in pieces, as it is generated: an iterator, also an asynchronous one."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+
+    def __next__(self) -> str:
+        piece = self._core.next()
+        if piece is None:
+            raise StopIteration
+        return piece
+
+    def text(self) -> str:
+        """All text that has not been read yet."""
+        return "".join(self)
+
+    def close(self) -> None:
+        """Ends the generation."""
+        self._core.close()
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """After the last piece, what `qkv generate --json` prints: token ids, log-probabilities, ... None before."""
+        found = self._core.result()
+        return None if found is None else json.loads(found)
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        import asyncio
+
+        while (piece := await asyncio.to_thread(self._core.next)) is not None:
+            yield piece
+
+
+class LanguageModel(Model):
+    """A decoder: GPT-2, Llama, Qwen, ..."""
+
+    _kind = "a language model"
+
+    def generate(self, prompt: str | Sequence[int], *, key: int = 1, **options: Any) -> Stream:
+        """Continues a prompt, a text or token ids: an iterator of text.
+
+        key: with the seed, determines all random numbers.
+        Options are those of `qkv generate`, by default the folder's: beam (int), length_penalty,
+        length_penalty_type, max_new_tokens, min_new_tokens, no_repeat_ngram, repetition_penalty; sample (bool),
+        temperature, top_k, top_p, min_p, seed; forbid (texts), stop_ids (token ids).
+
+        Raises UsageError for a bad option, DataError for a prompt that is too long or not UTF-8.
+        """
+        if isinstance(prompt, str):
+            return Stream(self._core.stream(prompt, [], key, options, False))
+        return Stream(self._core.stream("", list(prompt), key, options, False))
+
+    def chat(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        key: int = 1,
+        template: str = "default",
+        template_variables: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> Stream:
+        """The answer to a conversation, [{"role": "user", "content": "..."}, ...]: an iterator of text.
+
+        template: the name of one of several chat templates of the folder.
+        template_variables: of the template, {"enable_thinking": False}.
+        Options: those of generate(); with the folder's "do_sample" answers are sampled, unless sample=False.
+
+        Raises DataError for a folder without a chat template, and for messages that the template refuses.
+        """
+        prompt = self.apply_chat_template(messages, template=template, template_variables=template_variables)
+        return Stream(self._core.stream("", self._core.prompt_ids(prompt, template), key, options, True))
+
+    def apply_chat_template(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        template: str = "default",
+        template_variables: dict[str, Any] | None = None,
+        continue_final_message: bool = False,
+    ) -> str:
+        """The text of the prompt for a conversation, as transformers' apply_chat_template()."""
+        variables = json.dumps(template_variables or {})
+        return self._core.render(json.dumps(list(messages)), variables, template, continue_final_message)
+
+    def score(self, texts: str | Iterable[str]) -> Any:
+        """The log-probability of texts, given their first token: a dict {"log_probability", "perplexity", "tokens",
+        "token_log_probabilities"} for a text, or a list of them. Natural logarithms."""
+        all_texts, single = _texts(texts)
+        found = [json.loads(one) for one in self._core.score(all_texts)]
+        return found[0] if single else found
+
+    def tokenize(self, text: str) -> dict[str, Any]:
+        """{"ids", "tokens", "offsets", ...} of a text. Offsets are indices of characters."""
+        return _tokens(self._core.tokenize(text), text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of token ids, without special tokens."""
+        return self._core.decode(list(ids))
+
+    def attention(self, text: str, *, tile: int = 0) -> Attention:
+        """The attention of a text.
+
+        tile: tokens that are one query and one key; 1: each token; 0: each up to 256 tokens, beyond 128 tiles.
+        """
+        return Attention(self._core.attention(text, tile))
+
+    def complete(self, prompts: str | Iterable[str], **options: Any) -> Any:
+        """The completions of prompts, as `qkv generate --json` prints them: a dict for a prompt, or a list of them.
+
+        Options: those of generate(), and nbest.
+        """
+        all_prompts, single = _texts(prompts)
+        found = [json.loads(one) for one in self._core.complete(all_prompts, options)]
+        return found[0] if single else found
+
+
+class TextEncoder(Model):
+    """An encoder of texts: BERT, RoBERTa, the encoder of T5, ..."""
+
+    _kind = "a text encoder"
+
+    def encode(
+        self,
+        texts: str | Iterable[str],
+        *,
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
+        convert_to_numpy: bool = True,
+        on_progress: Callable[[int], object] | None = None,
+        **options: Any,
+    ) -> numpy.ndarray:
+        """Vectors of texts: float32 [texts, d_model], or [d_model] for a single text.
+
+        Options, by default those of the folder's sentence-transformers files: normalize_embeddings (bool), prompt,
+        prompt_name, pooling ("mean", "cls", "max", "last", "weighted-mean", "mean-sqrt-len", "pooler"), dimensions
+        and max_length (int).
+        batch_size: texts in memory at a time, default: all. Batches for the processor are made of tokens, of
+        any number of texts; vectors have the same bits for any batch.
+        on_progress: called with the number of texts that are done.
+
+        Raises UsageError for a bad option, DataError for a text that is too long.
+        """
+        if not convert_to_numpy:
+            raise _qkv.UsageError("convert_to_numpy: expected True, found False")
+        return _encoded(self._core, texts, batch_size, show_progress_bar, on_progress, options)
+
+    def classify(self, texts: str | tuple[str, str] | Iterable[str | tuple[str, str]], *, top: int | None = None) -> Any:
+        """The labels of a text or a pair of texts, [{"label", "probability"}, ...], most likely first; of several,
+        a list of such lists. top: the number of labels, default: all."""
+        single = isinstance(texts, (str, tuple))
+        items: list[Any] = [texts] if single else list(texts)  # type: ignore[arg-type]
+        pairs = [item for item in items if isinstance(item, tuple)]
+        if pairs and len(pairs) != len(items):
+            raise _qkv.UsageError("classify: expected texts or pairs of texts, found both")
+        firsts = [first for first, _ in pairs] if pairs else items
+        found = [json.loads(one)["labels"] for one in self._core.classify(firsts, [pair[1] for pair in pairs], top)]
+        return found[0] if single else found
+
+    def fill_mask(self, texts: str | Iterable[str], *, count: int = 5) -> Any:
+        """For each mask of a text the likely tokens, [[{"token", "id", "probability", "text"}, ...], ...]; of
+        several texts, a list of such lists. See mask_token."""
+        all_texts, single = _texts(texts)
+        found = [json.loads(one)["masks"] for one in self._core.fill_mask(all_texts, count)]
+        return found[0] if single else found
+
+    @property
+    def mask_token(self) -> str:
+        """The mask as the vocabulary spells it: "[MASK]"."""
+        return self._core.mask_token()
+
+    def tag(self, texts: str | Iterable[str], *, words: bool = False) -> Any:
+        """The tokens of a text with their labels, [{"text", "begin", "end", "label", "probability"}, ...]; of several,
+        a list of such lists. begin and end are indices of characters. words: label words instead of tokens."""
+        all_texts, single = _texts(texts)
+        found = [json.loads(one)["words" if words else "tokens"] for one in self._core.tag(all_texts, words)]
+        for text, tokens in zip(all_texts, found):
+            _bytes_to_characters(text, tokens, "begin", "end")
+        return found[0] if single else found
+
+    def rerank(
+        self, query: str, texts: Iterable[str], *, top: int | None = None, raw: bool = False, max_length: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The texts by relevance to the query, best first: [{"index", "score", "text"}, ...].
+
+        raw: logits instead of their sigmoids. The model is a cross-encoder with one label.
+        """
+        all_texts = list(texts)
+        scores = self._core.rerank(query, all_texts, raw, max_length)
+        order = sorted(range(len(scores)), key=lambda index: -scores[index])[:top]
+        return [{"index": index, "score": scores[index], "text": all_texts[index]} for index in order]
+
+    def tokenize(self, text: str, pair: str | None = None) -> dict[str, Any]:
+        """{"ids", "tokens", "offsets", "type_ids", "special_mask", "text_index"} of a text or a pair. Offsets are
+        indices of characters of the text that text_index names."""
+        return _tokens(self._core.tokenize(text, pair), text, *([] if pair is None else [pair]))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of token ids, without special tokens."""
+        return self._core.decode(list(ids))
+
+    def attention(self, text: str, pair: str | None = None, *, tile: int = 0) -> Attention:
+        """The attention of a text, or of a pair that the model reads as one.
+
+        tile: tokens that are one query and one key; 1: each token; 0: each up to 256 tokens, beyond 128 tiles.
+        """
+        return Attention(self._core.attention(text, pair or "", tile))
+
+
+class ImageEncoder(Model):
+    """An encoder of images: ViT, DeiT. Images are paths of PNG and JPEG files."""
+
+    _kind = "an image encoder"
+
+    def encode(
+        self,
+        images: str | Iterable[str],
+        *,
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
+        on_progress: Callable[[int], object] | None = None,
+        **options: Any,
+    ) -> numpy.ndarray:
+        """Vectors of images: float32 [images, d_model], or [d_model] for a single one.
+
+        Options: normalize_embeddings (bool), pooling ("mean", "cls", "max", ...).
+        """
+        return _encoded(self._core, images, batch_size, show_progress_bar, on_progress, options)
+
+    def classify(self, images: str | Iterable[str], *, top: int | None = None) -> Any:
+        """The labels of an image, [{"label", "probability"}, ...], most likely first; of several, a list of such lists."""
+        paths, single = _texts(images)
+        found = [json.loads(one)["labels"] for one in self._core.classify(paths, top)]
+        return found[0] if single else found
+
+    def attention(self, image: str | os.PathLike[str]) -> Attention:
+        """The attention of an image's patches."""
+        return Attention(self._core.attention(str(image)))
+
+
+def _encoded(
+    core: Any,
+    inputs: str | Iterable[str],
+    batch_size: int | None,
+    show_progress_bar: bool,
+    on_progress: Callable[[int], object] | None,
+    options: dict[str, Any],
+) -> numpy.ndarray:
+    all_inputs, single = _texts(inputs)
+    if batch_size is not None and batch_size < 1:
+        raise _qkv.UsageError(f"batch_size: expected at least 1, found {batch_size}")
+    size = batch_size or max(len(all_inputs), 1)
+    bar = _Bar(len(all_inputs)) if show_progress_bar else None
+    parts = []
+    for first in range(0, max(len(all_inputs), 1), size):
+
+        def progress(done: int, first: int = first) -> None:
+            if bar:
+                bar.show(first + done)
+            if on_progress:
+                on_progress(first + done)
+
+        wanted = progress if bar or on_progress else None
+        parts.append(core.encode(all_inputs[first : first + size], options, wanted))
+    if bar:
+        bar.end()
+    if len(parts) == 1:
+        return parts[0][0] if single else parts[0]
+    import numpy
+
+    return numpy.concatenate(parts)
+
+
+class _Bar:
+    """A progress bar on standard error."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+
+    def show(self, done: int) -> None:
+        import sys
+
+        filled = 30 * done // max(self.total, 1)
+        print(f"\r[{'#' * filled}{' ' * (30 - filled)}] {done}/{self.total} texts", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        import sys
+
+        self.show(self.total)
+        print(file=sys.stderr)
+
+
+_KINDS = {
+    _qkv.TranslationModel: TranslationModel,
+    _qkv.LanguageModel: LanguageModel,
+    _qkv.TextEncoder: TextEncoder,
+    _qkv.ImageEncoder: ImageEncoder,
+}
+for _class in _KINDS.values():
+    for _name in vars(_class):
+        if not _name.startswith("_"):
+            _METHODS[_name] = f"{_METHODS[_name]} or {_class._kind}" if _name in _METHODS else _class._kind

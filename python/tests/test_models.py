@@ -1,0 +1,159 @@
+"""Model folders: results are those of the command."""
+
+import asyncio
+import json
+import threading
+
+import numpy as np
+import pytest
+from conftest import MARIAN, MODELS
+
+import qkv
+
+TEXTS = ["a man sleeps.", "the red dog runs in the house.", "a house"]
+PROMPTS = ["the man", "a dog", "the red house and"]
+
+
+def without_line(objects):
+    return [{key: value for key, value in one.items() if key != "line"} for one in objects]
+
+
+def test_an_encoder_returns_the_bits_of_the_command(encoder, command):
+    for flags, options in [([], {}), (["--normalize"], {"normalize_embeddings": True}), (["--pool", "max"], {"pooling": "max"})]:
+        lines = command("embed", MODELS / "bert_texts", *flags, text="\n".join(TEXTS))
+        expected = np.array([line.split() for line in lines], dtype=np.float32)
+        found = encoder.encode(TEXTS, **options)
+        assert found.dtype == np.float32 and found.shape == (3, 8)
+        assert found.tobytes() == expected.tobytes()
+
+
+def test_vectors_do_not_depend_on_the_batch(encoder):
+    together = encoder.encode(TEXTS)
+    assert encoder.encode(TEXTS, batch_size=2).tobytes() == together.tobytes()
+    assert encoder.encode(TEXTS[1]).tobytes() == together[1].tobytes()
+    assert encoder.encode([]).shape == (0, 8)
+
+
+def test_a_progress_function_is_called_and_may_raise(encoder):
+    class Enough(Exception):
+        pass
+
+    def stop(done):
+        raise Enough(done)
+
+    many = TEXTS * 20000
+    with pytest.raises(Enough):
+        encoder.encode(many, on_progress=stop)
+
+
+def test_a_stream_has_the_text_of_the_command(language, command):
+    options = ["--max-new-tokens", "12"]
+    for prompt in PROMPTS:
+        expected = command("generate", MODELS / "llama", prompt, *options)
+        assert prompt + "".join(language.generate(prompt, max_new_tokens=12)) == "\n".join(expected)
+
+
+def test_completions_are_those_of_the_command(language, command):
+    for flags, options in [
+        (["--max-new-tokens", "5"], {"max_new_tokens": 5}),
+        (["--max-new-tokens", "5", "--beam", "3", "--nbest", "2"], {"max_new_tokens": 5, "beam": 3, "nbest": 2}),
+        (["--max-new-tokens", "7", "--top-p", "0.8", "--seed", "3"], {"max_new_tokens": 7, "top_p": 0.8, "seed": 3}),
+        (["--max-new-tokens", "7", "--forbid", "blue"], {"max_new_tokens": 7, "forbid": ["blue"]}),
+    ]:
+        expected = command("generate", MODELS / "llama", "--json", *flags, text="\n".join(PROMPTS), as_json=True)
+        assert language.complete(PROMPTS, **options) == without_line(expected)
+
+
+def test_a_stream_of_a_beam_search_is_its_best_text(language):
+    best = language.complete("the man", beam=3, max_new_tokens=5)["texts"][0]["text"]
+    stream = language.generate("the man", beam=3, max_new_tokens=5)
+    assert stream.result is None
+    assert list(stream) == [best]
+    assert stream.result["texts"][0]["text"] == best
+
+
+def test_translations_are_those_of_the_command(translator, command):
+    texts = ["a house", "the dog", "two dogs"]
+    assert translator.translate(texts, beam=4) == command("translate", MARIAN, "--beam", "4", text="\n".join(texts))
+    assert translator.translate(texts[0], beam=1) == command("translate", MARIAN, "--beam", "1", texts[0])[0]
+    expected = command("translate", MARIAN, "--json", "--scores", "--nbest", "2", text="\n".join(texts), as_json=True)
+    assert translator.translate(texts, nbest=2, details=True) == without_line(expected)
+
+
+def test_inspect_counts_what_the_command_counts(language, command):
+    expected = json.loads("\n".join(command("inspect", MODELS / "llama", "--json")))
+    found = language.inspect()
+    for key in ["dtype", "parameters", "active_parameters", "weight_bytes", "parts"]:
+        assert found[key] == expected[key]
+    assert (found["kind"], found["family"]) == ("language", "llama")
+
+
+def test_threads_and_tasks_share_an_engine(language):
+    alone = {prompt: language.generate(prompt, max_new_tokens=20).text() for prompt in PROMPTS}
+    found = {}
+
+    def work(number):
+        prompt = PROMPTS[number % 3]
+        found[number] = (prompt, language.generate(prompt, max_new_tokens=20).text())
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 9 and all(text == alone[prompt] for prompt, text in found.values())
+
+    async def read(prompt):
+        return "".join([piece async for piece in language.generate(prompt, max_new_tokens=20)])
+
+    async def read_all():
+        return await asyncio.gather(*[read(prompt) for prompt in PROMPTS * 2])
+
+    assert asyncio.run(read_all()) == [alone[prompt] for prompt in PROMPTS * 2]
+
+
+def test_streams_that_nobody_reads_do_not_disturb_others(language):
+    expected = language.generate("a dog", max_new_tokens=9).text()
+    unread = [language.generate("the man", max_new_tokens=30) for _ in range(3)]
+    next(unread[0])
+    unread[1].close()
+    assert list(unread[1]) == []
+    assert language.generate("a dog", max_new_tokens=9).text() == expected
+    del unread
+    assert language.generate("a dog", max_new_tokens=9).text() == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beams": 3}, "expected one of the options .*beam.*, found 'beams'"),
+        ({"beam": "3"}, "beam: expected a whole number, found '3'"),
+        ({"beam": True}, "beam: expected a whole number, found True"),
+        ({"beam": 0}, "beam: expected"),
+        ({"top_p": 2.0}, "top_p: expected"),
+        ({"nbest": 2, "beam": 2}, "nbest: expected 1 for a stream, found 2"),
+        ({"length_penalty_type": "x"}, "length_penalty_type: expected one of"),
+    ],
+)
+def test_options_that_do_not_fit_are_value_errors_that_name_them(language, options, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        language.generate("the man", **options)
+    assert isinstance(caught.value, qkv.UsageError)
+
+
+def test_errors_are_pythons_too(encoder, language, tmp_path):
+    with pytest.raises(OSError, match="there is no such folder") as missing:
+        qkv.open(tmp_path / "none")
+    assert isinstance(missing.value, qkv.IoError)
+    with pytest.raises(qkv.DataError, match="text 1: expected at most"):
+        encoder.encode(["a man", "a man " * 1000], max_length=None)
+    with pytest.raises(AttributeError, match="encode: expected a text encoder or an image encoder, found a language model"):
+        language.encode("a man")
+    with pytest.raises(ValueError, match="kind: expected 'encoder' or None, found 'x'"):
+        qkv.open(MODELS / "llama", kind="x")
+    with pytest.raises(ValueError, match="dtype: expected one of f32, .*, found 'f64'"):
+        qkv.open(MODELS / "llama", dtype="f64")
+
+
+def test_a_language_model_opens_as_an_encoder():
+    assert qkv.open(MODELS / "llama", kind="encoder").encode(PROMPTS).shape == (3, 8)

@@ -1,0 +1,236 @@
+"""Tasks of encoders and language models: results are those of the command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import MARIAN, MODELS, ROOT
+from test_models import PROMPTS, TEXTS, without_line
+
+import qkv
+
+
+def lines_of(texts):
+    return "\n".join(texts)
+
+
+def test_classifications_are_those_of_the_command(encoder, command):
+    expected = command("classify", MODELS / "bert_texts", "--json", text=lines_of(TEXTS), as_json=True)
+    assert encoder.classify(TEXTS) == [one["labels"] for one in expected]
+    assert encoder.classify(TEXTS[0], top=1) == expected[0]["labels"][:1]
+    pairs = [(TEXTS[0], TEXTS[1]), (TEXTS[2], TEXTS[0])]
+    expected = command(
+        "classify", MODELS / "bert_texts", "--json", "--pairs", text=lines_of("\t".join(pair) for pair in pairs), as_json=True
+    )
+    assert encoder.classify(pairs) == [one["labels"] for one in expected]
+    with pytest.raises(qkv.UsageError, match="expected texts or pairs of texts, found both"):
+        encoder.classify([TEXTS[0], pairs[0]])
+
+
+def test_masks_are_filled_as_by_the_command(command):
+    model = qkv.open(MODELS / "bert_masked")
+    texts = [f"a man {model.mask_token} in the house.", f"the {model.mask_token} dog {model.mask_token}"]
+    expected = command("fill-mask", MODELS / "bert_masked", "--json", "--top", "3", text=lines_of(texts), as_json=True)
+    assert model.fill_mask(texts, count=3) == [one["masks"] for one in expected]
+    assert [len(masks) for masks in model.fill_mask(texts)] == [1, 2]
+    with pytest.raises(qkv.DataError, match=r"text 1: expected at least one \[MASK\], found none"):
+        model.fill_mask([texts[0], "a man"])
+
+
+def test_tags_are_those_of_the_command(command):
+    model = qkv.open(MODELS / "bert_tokens")
+    for flags, options in [([], {}), (["--words"], {"words": True})]:
+        expected = command("tag", MODELS / "bert_tokens", "--json", *flags, text=lines_of(TEXTS), as_json=True)
+        assert model.tag(TEXTS, **options) == [one["words" if options else "tokens"] for one in expected]
+
+
+def test_positions_in_texts_are_characters(encoder):
+    tagger = qkv.open(MODELS / "bert_tokens")
+    text = "é€ a man 😀 sleeps"
+    tokens = tagger.tag(text, words=True)
+    assert [text[one["begin"] : one["end"]] for one in tokens] == [one["text"] for one in tokens]
+    assert tokens[-1]["text"] == "sleeps" and tokens[-1]["end"] == len(text)
+    found = encoder.tokenize(text, "der Höhe nach")
+    spans = [(text, "der Höhe nach")[k][begin:end] for k, (begin, end) in zip(found["text_index"], found["offsets"]) if k >= 0]
+    assert "man" in spans and "der"[:1] in "".join(spans)
+    assert found["offsets"][-2][1] == len("der Höhe nach")
+
+
+def test_scores_are_those_of_the_command(language, translator, command):
+    expected = command("score", MODELS / "llama", "--json", text=lines_of(PROMPTS), as_json=True)
+    assert language.score(PROMPTS) == without_line(expected)
+    sources, targets = ["a house", "the dog"], ["two", "dog"]
+    pairs = lines_of("\t".join(pair) for pair in zip(sources, targets))
+    assert translator.score(sources, targets) == without_line(command("score", MARIAN, "--json", text=pairs, as_json=True))
+    assert translator.score("a house", "two") == translator.score(sources, targets)[0]
+    with pytest.raises(qkv.UsageError, match="targets: expected one for each of 2 sources, found 1"):
+        translator.score(sources, targets[:1])
+
+
+def linked(target, *folders):
+    """A folder with the files of others."""
+    target.mkdir()
+    for folder in folders:
+        for one in folder.iterdir():
+            if not (target / one.name).exists():
+                (target / one.name).symlink_to(one)
+    return target
+
+
+def test_reranking_orders_texts_by_the_commands_scores(tmp_path, encoder, command):
+    folder = linked(tmp_path / "reranker", MODELS / "xlm-roberta_texts", MODELS / "bert_texts")
+    expected = command("rerank", folder, "--query", "a man", "--json", text=lines_of(TEXTS), as_json=True)
+    expected = [one["score"] for one in expected]
+    found = qkv.open(folder).rerank("a man", TEXTS)
+    assert {one["index"]: np.float32(one["score"]) for one in found} == dict(enumerate(np.float32(expected)))
+    assert [one["score"] for one in found] == sorted((one["score"] for one in found), reverse=True)
+    assert len(set(expected)) == 3 and found[0]["text"] == TEXTS[int(np.argmax(expected))]
+    assert qkv.open(folder).rerank("a man", TEXTS, top=1) == found[:1]
+    with pytest.raises(qkv.DataError, match="label"):
+        encoder.rerank("a man", TEXTS)
+
+
+def test_tokens_are_those_of_the_command(language, translator, command):
+    text = "the red dog runs"
+    expected = without_line(command("tokenize", MODELS / "llama", "--json", text=text, as_json=True))[0]
+    assert language.tokenize(text) == expected
+    assert language.decode(expected["ids"]).strip() == text
+    ids = translator.tokenize("two dogs", target=True)["ids"]
+    assert translator.decode(ids) == "two dogs"
+
+
+@pytest.mark.parametrize(("folder", "source"), [(MODELS / "bert_texts", "a man sleeps"), (MODELS / "llama", "the man"), (MARIAN, "a dog")])
+def test_attention_has_the_numbers_and_the_page_of_the_command(folder, source, command, tmp_path):
+    command("attention", folder, "--source", source, "--out", tmp_path / "command.json")
+    expected = json.loads((tmp_path / "command.json").read_text())
+    found = qkv.open(folder).attention(source)
+    assert found.source_tokens == expected["source_tokens"]
+    assert [(layer.part, layer.index) for layer in found.layers] == [(one["part"], one["layer"]) for one in expected["layers"]]
+    for layer, one in zip(found.layers, expected["layers"]):
+        assert layer.weights.dtype == np.float32
+        assert np.array_equal(layer.weights, np.array(one["heads"], dtype=np.float32))
+        assert np.allclose(layer.weights.sum(-1), 1, atol=1e-5)
+    found.save(tmp_path / "found.html")
+    command("attention", folder, "--source", source, "--out", tmp_path / "command.html")
+    assert (tmp_path / "found.html").read_bytes() == (tmp_path / "command.html").read_bytes()
+    assert found._repr_html_().startswith('<iframe srcdoc="&lt;!')
+    assert "<svg" in found.svg()[:100]
+
+
+def test_weights_outlive_the_report(encoder):
+    weights = encoder.attention("a man sleeps").layers[0].weights
+    assert np.allclose(weights.sum(-1), 1, atol=1e-5)
+
+
+def test_images_have_vectors_labels_and_attention(command, tmp_path):
+    folder = MODELS / "vit_images"
+    model = qkv.open(folder)
+    images = [str(ROOT / "tests" / "data" / "golden" / "images" / name) for name in ["whole.jpg", "resized_tall_30x23.png"]]
+    expected = command("classify", folder, "--json", *images, as_json=True)
+    assert model.classify(images) == [one["labels"] for one in expected]
+    lines = command("embed", folder, *images)
+    expected = np.array([line.split("\t")[1].split() for line in lines], dtype=np.float32)
+    assert model.encode(images).tobytes() == expected.tobytes()
+    found = model.attention(images[0])
+    assert found.layers[0].weights.shape[-1] == len(found.source_tokens)
+    assert np.allclose(found.layers[0].weights.sum(-1), 1, atol=1e-5)
+    with pytest.raises(OSError, match="none.png"):
+        model.attention(tmp_path / "none.png")
+
+
+def test_a_chat_is_a_prompt_of_the_template(tmp_path, language):
+    folder = linked(tmp_path / "chat", MODELS / "llama")
+    messages = [{"role": "user", "content": "the man"}, {"role": "assistant", "content": "sleeps"}, {"role": "user", "content": "a dog"}]
+    with pytest.raises(qkv.DataError, match="chat_template"):
+        qkv.open(folder).chat(messages)
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}{{ m.content }} and {% endfor %}{% if loud %}red{% endif %}"
+    )
+    model = qkv.open(folder)
+    assert model.apply_chat_template(messages) == "the man and sleeps and a dog and "
+    prompt = model.apply_chat_template(messages, template_variables={"loud": True})
+    assert prompt == "the man and sleeps and a dog and red"
+    answer = model.chat(messages, template_variables={"loud": True}, max_new_tokens=6).text()
+    assert answer and answer == language.generate(language.tokenize(prompt)["ids"], max_new_tokens=6).text()
+    with pytest.raises(ValueError, match="expected at least one message"):
+        model.chat([])
+
+
+def test_several_threads_encode_and_generate_at_once(encoder, language):
+    vectors = encoder.encode(TEXTS)
+    text = language.generate("the man", max_new_tokens=15).text()
+    failed = []
+
+    def work():
+        for _ in range(5):
+            if encoder.encode(TEXTS).tobytes() != vectors.tobytes():
+                failed.append("vectors")
+            if language.generate("the man", max_new_tokens=15).text() != text:
+                failed.append("text")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+def test_other_threads_run_while_one_computes(encoder):
+    texts = TEXTS * 4000
+    done = threading.Event()
+    worker = threading.Thread(target=lambda: (encoder.encode(texts), done.set()))
+    worker.start()
+    turns = 0
+    while not done.is_set():
+        turns += 1
+        time.sleep(0.001)
+    worker.join()
+    assert turns > 10
+
+
+@pytest.mark.parametrize("work", ["encode", "generate"])
+def test_ctrl_c_ends_a_computation(work):
+    program = f"""
+import signal, sys, qkv
+model = qkv.open({str(MODELS / ("bert_texts" if work == "encode" else "llama"))!r})
+print("ready", flush=True)
+try:
+    while True:
+        if {work!r} == "encode":
+            model.encode(["a man sleeps in the house"] * 500000)
+        else:
+            model.complete(["the man"] * 20000, max_new_tokens=30)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert process.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - began < 5
+    assert process.returncode == 0
+
+
+def test_a_forked_child_uses_the_model(encoder, language):
+    vectors = encoder.encode(TEXTS)  # helper threads exist now
+    text = language.generate("the man", max_new_tokens=8).text()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        same = encoder.encode(TEXTS).tobytes() == vectors.tobytes()
+        same = same and language.generate("the man", max_new_tokens=8).text() == text
+        os.write(writing, b"same" if same else b"other")
+        os._exit(0)
+    os.close(writing)
+    assert os.read(reading, 10) == b"same"
+    os.close(reading)
+    assert os.waitpid(child, 0)[1] == 0
