@@ -19,7 +19,7 @@ void require_result(const std::string& error, size_t index, size_t count) {
 }
 
 std::string search_option_names() {
-  std::string known = "sample, forbid, stop_ids";
+  std::string known = "sample, forbid, stop_ids, constraints";
   add_field_names<search::SearchOptions>(known);
   add_field_names<search::Sampling>(known);
   return known;
