@@ -16,7 +16,7 @@ namespace {
 nb::dlpack::dtype dlpack_type(DType dtype) {
   using Code = nb::dlpack::dtype_code;
   const auto type = [&](Code code) {
-    return nb::dlpack::dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(8 * size_of(dtype)), 1};
+    return nb::dlpack::dtype{static_cast<uint8_t>(code), static_cast<uint8_t>(8 * layout_of(dtype).bytes), 1};
   };
   switch (dtype) {
     case DType::f32:
@@ -30,8 +30,9 @@ nb::dlpack::dtype dlpack_type(DType dtype) {
     case DType::i8:
     case DType::i64:
       return type(Code::Int);
+    default:  // in blocks
+      return {};
   }
-  return {};
 }
 
 // `tensor` is const: it may be read-only.
@@ -51,8 +52,9 @@ const void* address_of(const Tensor& tensor) {
       return tensor.data<Float16>();
     case DType::i64:
       return tensor.data<int64_t>();
+    default:  // in blocks
+      return nullptr;
   }
-  return nullptr;
 }
 
 // An array of any framework over the tensor's memory.
@@ -84,6 +86,8 @@ void require_host_tensor(const Tensor& tensor) {
   if (tensor.device() != Device::cpu)
     throw UsageError(
         concat("numpy: expected a tensor on the device cpu, found one on ", name_of(tensor.device())));
+  if (in_blocks(tensor.dtype()))
+    throw UsageError(concat("numpy: expected a dtype with elements, found ", name_of(tensor.dtype())));
 }
 
 // In the capsules of DLPack, and in error messages.

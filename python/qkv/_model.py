@@ -22,7 +22,7 @@ def open(folder: str | os.PathLike[str], *, kind: str | None = None, **options: 
     """Opens a model folder in Hugging Face's layout as what its config.json says.
 
     kind: "encoder" opens the stack of a language model, or the encoder of T5, as a TextEncoder.
-    dtype: of the weight matrices, "f32", "bf16", "f16" or "int8"; default: the folder's.
+    dtype: of the weight matrices, "f32", "bf16", "f16", "int8", "q8_0", "q4_k", ...; default: the folder's.
     device: "cpu" or "reference", which computes in double precision with plain loops.
     adapter: folder of a LoRA adapter.
     image_size: pixels a side that images are resized to, for image encoders; default: the model's.
