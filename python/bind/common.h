@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "qkv/base/option_field.h"
+#include "qkv/ops/variable.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::python {
@@ -23,6 +24,11 @@ namespace qkv::python {
 namespace nb = nanobind;
 
 void bind_tensors(nb::module_& module);
+void bind_ops(nb::module_& module);
+void bind_modules(nb::module_& module);
+void bind_whole_models(nb::module_& module);
+void bind_optimizers(nb::module_& module);
+void bind_training(nb::module_& module);
 void bind_models(nb::module_& module);
 
 // Without the GIL.
@@ -49,6 +55,19 @@ class Ticker {
 // A numpy array of the tensor's memory, which it keeps alive; read-only if the tensor is. Throws UsageError
 // for a dtype that numpy lacks (bf16) and for another device.
 nb::object to_numpy(const Tensor& tensor);
+
+// The tensor that an argument is: a Tensor; an array of any framework, whose memory it shares; or a list of
+// numbers, f32 or i32. Throws ShapeError for a dtype that tensors lack, such as float64, and for memory that
+// is not contiguous. None: undefined.
+Tensor tensor_of(nb::handle argument);
+
+// An argument of an operation: a Variable, or what is a tensor, as a constant. Not numbers.
+struct Operand {
+  Variable variable;
+};
+// Whether an argument is one.
+bool is_operand(nb::handle argument);
+Variable variable_of(nb::handle argument);
 
 // Sets an option from a Python value. Throws UsageError naming the option, what was expected and what was
 // found.
@@ -97,3 +116,24 @@ void add_field_names(std::string& names) {
 void refuse_rest(const nb::dict& given, const std::string& known);
 
 }  // namespace qkv::python
+
+namespace nanobind::detail {
+
+template <>
+struct type_caster<qkv::python::Operand> {
+  static constexpr auto Name = const_name("Variable | Tensor | ndarray");
+  template <class T>
+  using Cast = qkv::python::Operand;
+  template <class T>
+  static constexpr bool can_cast() {
+    return true;
+  }
+  bool from_python(handle source, uint32_t /*flags*/, cleanup_list* /*cleanup*/) noexcept {
+    argument = source;
+    return qkv::python::is_operand(source);
+  }
+  explicit operator qkv::python::Operand() const { return {qkv::python::variable_of(argument)}; }
+  handle argument;
+};
+
+}  // namespace nanobind::detail

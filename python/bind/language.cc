@@ -77,6 +77,11 @@ class LanguageModel {
         explain::tiled_report(*model_, text, tile, model_->folder.string()));
   }
 
+  std::shared_ptr<models::LanguageModel> model() const {
+    return std::const_pointer_cast<models::LanguageModel>(model_->model);
+  }
+  text::Tokenizer tokenizer() const { return model_->tokenizer; }
+
  private:
   std::shared_ptr<const pipelines::LoadedLanguageModel> model_;
   pipelines::TextGenerator generator_;
@@ -135,6 +140,7 @@ class Stream {
     const std::lock_guard consumer(consumer_);
     closed_ = true;
     model_->engine().cancel(ticket_);
+    request_ = {};  // and its constraints
   }
   std::optional<std::string> result() {
     const std::lock_guard consumer(consumer_);
@@ -179,6 +185,8 @@ void bind_language(nb::module_& module) {
           nb::arg("text"), nb::arg("ids"), nb::arg("key"), nb::arg("options"), nb::arg("chat"))
       .def("score", &LanguageModel::score, nb::arg("texts"), without_gil)
       .def("tokenize", &LanguageModel::tokenize, nb::arg("text"))
+      .def_prop_ro("model", &LanguageModel::model)
+      .def_prop_ro("tokenizer", &LanguageModel::tokenizer)
       .def("decode", &LanguageModel::decode, nb::arg("ids"))
       .def("render", &LanguageModel::render, nb::arg("messages"), nb::arg("variables"), nb::arg("name"),
            nb::arg("continues"))

@@ -85,5 +85,10 @@ NB_MODULE(_qkv, module) {
   module.def("set_threads", &qkv::set_threads, nb::arg("count"),
              "Sets the number of threads that one call uses, 1 to 1024. Results do not depend on it.");
   bind_tensors(module);
+  bind_ops(module);
+  bind_modules(module);
+  bind_whole_models(module);
+  bind_optimizers(module);
+  bind_training(module);
   bind_models(module);
 }

@@ -19,7 +19,7 @@ void require_result(const std::string& error, size_t index, size_t count) {
 }
 
 std::string search_option_names() {
-  std::string known = "sample, forbid, stop_ids";
+  std::string known = "sample, forbid, stop_ids, constraints";
   add_field_names<search::SearchOptions>(known);
   add_field_names<search::Sampling>(known);
   return known;
@@ -28,11 +28,11 @@ std::string search_option_names() {
 namespace {
 
 DType dtype_named(const char* option, const std::string& name) {
-  for (const DType dtype : kWeightDTypes) {
-    if (weight_dtype_name(dtype) == name) return dtype;
-  }
   std::string known;
-  for (const std::string& one : weight_dtype_names()) known += concat(known.empty() ? "" : ", ", one);
+  for (const std::string& one : weight_dtype_names()) {
+    if (one == name) return weight_dtype_from_name(one);
+    known += concat(known.empty() ? "" : ", ", one);
+  }
   throw UsageError(concat(option, ": expected one of ", known, ", found '", name, "'"));
 }
 

@@ -40,6 +40,9 @@ nb::object made(const std::shared_ptr<const pipelines::LoadedTextEncoder>& encod
 nb::object made(const std::shared_ptr<const pipelines::LoadedImageEncoder>& encoder,
                 const OpenOptions& options);
 
+// An object with apply(context, next), which may be called by any thread. Throws UsageError for another.
+std::shared_ptr<const search::Constraint> constraint_of(nb::handle object);
+
 // Takes an option out of `given`; nothing if it is missing or None.
 std::optional<nb::object> take(nb::dict& given, const char* name);
 
@@ -113,6 +116,9 @@ void take_search(nb::dict& given, const models::GenerationDefaults& defaults, co
   if (const auto forbid = take(given, "forbid")) {
     for (auto& ids : pipelines::bad_words(tokenizer, nb::cast<Texts>(*forbid)))
       search.bad_words.push_back(std::move(ids));
+  }
+  if (const auto constraints = take(given, "constraints")) {
+    for (const nb::handle one : *constraints) search.constraints.push_back(constraint_of(one));
   }
   if (const auto stop = take(given, "stop_ids")) {
     for (const int32_t id : nb::cast<std::vector<int32_t>>(*stop)) search.stop.push_back(id);

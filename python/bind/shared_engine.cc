@@ -86,6 +86,7 @@ void SharedEngine::cancel(const std::vector<Handle>& tickets) {
   for (const Handle& ticket : tickets) {
     if (ticket->done || ticket->cancelled) continue;
     ticket->cancelled = true;
+    if (!stepping_ && !ticket->id) ticket->request = {};
     if (stepping_) {
       cancelled_.push_back(ticket);
     } else if (ticket->id && engine_) {

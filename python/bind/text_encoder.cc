@@ -128,6 +128,12 @@ class TextEncoder {
         explain::tiled_report(*encoder_, text, pair, tile, encoder_->folder.string()));
   }
 
+  // Python has no const: its parameters are frozen, and read-only where they lie in the file.
+  std::shared_ptr<models::TextEncoder> model() const {
+    return std::const_pointer_cast<models::TextEncoder>(encoder_->model);
+  }
+  text::Tokenizer tokenizer() const { return encoder_->tokenizer; }
+
  private:
   // The JSON of the results of all requests.
   template <class Request, class Pipeline, class Json>
@@ -163,6 +169,8 @@ void bind_text_encoder(nb::module_& module) {
       .def("rerank", &TextEncoder::rerank, nb::arg("query"), nb::arg("texts"), nb::arg("raw"),
            nb::arg("max_length").none(), without_gil)
       .def("tokenize", &TextEncoder::tokenize, nb::arg("text"), nb::arg("pair").none())
+      .def_prop_ro("model", &TextEncoder::model)
+      .def_prop_ro("tokenizer", &TextEncoder::tokenizer)
       .def("decode", &TextEncoder::decode, nb::arg("ids"))
       .def("attention", &TextEncoder::attention, nb::arg("text"), nb::arg("pair"), nb::arg("tile"),
            without_gil);

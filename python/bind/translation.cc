@@ -87,6 +87,10 @@ class TranslationModel {
         folder_.string()));
   }
 
+  std::shared_ptr<models::Transformer> model() const {
+    return std::const_pointer_cast<models::Transformer>(model_->transformer);
+  }
+
  private:
   std::filesystem::path folder_;
   std::shared_ptr<const models::TranslationModel> model_;
@@ -109,6 +113,7 @@ void bind_translation(nb::module_& module) {
            nb::arg("details"), nb::arg("options"))
       .def("score", &TranslationModel::score, nb::arg("sources"), nb::arg("targets"), without_gil)
       .def("tokenize", &TranslationModel::tokenize, nb::arg("text"), nb::arg("target"))
+      .def_prop_ro("model", &TranslationModel::model)
       .def("decode", &TranslationModel::decode, nb::arg("ids"))
       .def("attention", &TranslationModel::attention, nb::arg("source"), nb::arg("target"), without_gil);
 }

@@ -6,36 +6,45 @@
 (2, 384)
 """
 
-from ._model import Attention, ImageEncoder, LanguageModel, Layer, Model, Stream, TextEncoder, TranslationModel, open
+from . import models, nn, optim, search, text
+from ._attention import Attention, Layer, attention
+from ._model import ImageEncoder, LanguageModel, Model, Stream, TextEncoder, TranslationModel, open
 from ._qkv import (
+    AttentionResult,
     DataError,
     Error,
     IoError,
     NumericError,
+    Offsets,
+    Ragged,
+    RandomStream,
     ShapeError,
+    Tape,
+    Tensor,
     UsageError,
+    Variable,
     __version__,
+    concatenate,
+    cross_entropy,
+    gather,
+    linear,
+    log_softmax,
+    matmul,
+    mean,
+    mse,
+    multihead_attention,
+    reshape,
+    scaled_dot_product_attention,
+    segment_max,
+    segment_mean,
     set_threads,
+    slice,
+    softmax,
+    sum,
     threads,
+    training_settings,
+    transpose,
 )
+from ._train import train
 
-__all__ = [
-    "Attention",
-    "DataError",
-    "Error",
-    "ImageEncoder",
-    "IoError",
-    "LanguageModel",
-    "Layer",
-    "Model",
-    "NumericError",
-    "ShapeError",
-    "Stream",
-    "TextEncoder",
-    "TranslationModel",
-    "UsageError",
-    "__version__",
-    "open",
-    "set_threads",
-    "threads",
-]
+__all__ = [name for name in globals() if not name.startswith("_")] + ["__version__"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import html
+import atexit
 import json
 import os
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _qkv
+from ._attention import Attention
 
 if TYPE_CHECKING:
     import numpy
@@ -20,7 +22,7 @@ def open(folder: str | os.PathLike[str], *, kind: str | None = None, **options: 
     """Opens a model folder in Hugging Face's layout as what its config.json says.
 
     kind: "encoder" opens the stack of a language model, or the encoder of T5, as a TextEncoder.
-    dtype: of the weight matrices, "f32", "bf16", "f16" or "int8"; default: the folder's.
+    dtype: of the weight matrices, "f32", "bf16", "f16", "int8", "q8_0", "q4_k", ...; default: the folder's.
     device: "cpu" or "reference", which computes in double precision with plain loops.
     adapter: folder of a LoRA adapter.
     image_size: pixels a side that images are resized to, for image encoders; default: the model's.
@@ -91,46 +93,6 @@ def _tokens(core_json: str, *texts: str) -> dict[str, Any]:
     return found
 
 
-class Layer(NamedTuple):
-    """The attention of one layer."""
-
-    part: str  # "encoder", "decoder" or "cross"
-    index: int  # from 0
-    weights: numpy.ndarray  # float32 [heads, queries, keys]; a query's weights sum to 1
-
-
-class Attention:
-    """The attention weights of one input. In a notebook it is shown as a page of every layer and head."""
-
-    def __init__(self, report: Any) -> None:
-        self._report = report
-        self.title: str = report.title
-        self.source_tokens: list[str] = report.source_tokens  # queries and keys of encoders, keys of cross attention
-        self.target_tokens: list[str] = report.target_tokens  # queries of decoders
-        # Keys of decoders, which have read them.
-        self.target_inputs: list[str] = report.target_inputs or report.target_tokens
-        self.layers: list[Layer] = [Layer(*layer) for layer in report.layers]  # they share memory with the report
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the page (.html), a drawing (.svg) or the numbers (.json)."""
-        self._report.save(path)
-
-    def html(self) -> str:
-        """The page, without network access."""
-        return self._report.html()
-
-    def svg(self) -> str:
-        """A drawing of all heads."""
-        return self._report.svg()
-
-    def _repr_html_(self) -> str:
-        page = html.escape(self.html(), quote=True)
-        return f'<iframe srcdoc="{page}" style="width: 100%; height: 640px; border: 0"></iframe>'
-
-    def __repr__(self) -> str:
-        return f"<qkv.Attention {self.title!r}: {len(self.layers)} layers>"
-
-
 class TranslationModel(Model):
     """An encoder-decoder: Marian, T5, or a model of `qkv train translation`."""
 
@@ -156,7 +118,7 @@ class TranslationModel(Model):
         Options are those of `qkv translate`, by default the folder's: beam (int), nbest, length_penalty,
         length_penalty_type, coverage_penalty, max_new_tokens, min_new_tokens, no_repeat_ngram,
         repetition_penalty; sample (bool), temperature, top_k, top_p, min_p, seed; forbid (texts), stop_ids (token
-        ids), max_source_tokens, truncate (bool), alignment (bool, with details).
+        ids), constraints (of qkv.search.Constraint), max_source_tokens, truncate (bool), alignment (bool, with details).
 
         Raises UsageError for a bad option, DataError for a text that cannot be translated.
         """
@@ -183,6 +145,11 @@ class TranslationModel(Model):
         """The text of token ids of a target, without special tokens."""
         return self._core.decode(list(ids))
 
+    @property
+    def model(self) -> _qkv.Transformer:
+        """The model of token ids (qkv.models.Transformer). Its parameters are frozen."""
+        return self._core.model
+
     def attention(self, source: str, target: str | None = None) -> Attention:
         """The attention of a source and its translation, by default the model's own.
 
@@ -191,11 +158,17 @@ class TranslationModel(Model):
         return Attention(self._core.attention(source, target or ""))
 
 
+# What lives to the end of the interpreter is closed first: constraints that it holds may refer to it.
+_streams: weakref.WeakSet[Stream] = weakref.WeakSet()
+atexit.register(lambda: [stream.close() for stream in list(_streams)])
+
+
 class Stream(Iterator[str]):
     """The text of a completion, in pieces, as it is generated: an iterator, also an asynchronous one."""
 
     def __init__(self, core: Any) -> None:
         self._core = core
+        _streams.add(self)
 
     def __next__(self) -> str:
         piece = self._core.next()
@@ -235,7 +208,8 @@ class LanguageModel(Model):
         key: with the seed, determines all random numbers.
         Options are those of `qkv generate`, by default the folder's: beam (int), length_penalty,
         length_penalty_type, max_new_tokens, min_new_tokens, no_repeat_ngram, repetition_penalty; sample (bool),
-        temperature, top_k, top_p, min_p, seed; forbid (texts), stop_ids (token ids).
+        temperature, top_k, top_p, min_p, seed; forbid (texts), stop_ids (token ids), constraints (of
+        qkv.search.Constraint).
 
         Raises UsageError for a bad option, DataError for a prompt that is too long or not UTF-8.
         """
@@ -289,6 +263,15 @@ class LanguageModel(Model):
     def decode(self, ids: Iterable[int]) -> str:
         """The text of token ids, without special tokens."""
         return self._core.decode(list(ids))
+
+    @property
+    def model(self) -> _qkv.LanguageModelModel:
+        """The model of token ids (qkv.models.LanguageModel). Its parameters are frozen."""
+        return self._core.model
+
+    @property
+    def tokenizer(self) -> _qkv.Tokenizer:
+        return self._core.tokenizer
 
     def attention(self, text: str, *, tile: int = 0) -> Attention:
         """The attention of a text.
@@ -390,6 +373,15 @@ class TextEncoder(Model):
     def decode(self, ids: Iterable[int]) -> str:
         """The text of token ids, without special tokens."""
         return self._core.decode(list(ids))
+
+    @property
+    def model(self) -> _qkv.TextEncoderModel:
+        """The model of token ids (qkv.models.TextEncoder). Its parameters are frozen."""
+        return self._core.model
+
+    @property
+    def tokenizer(self) -> _qkv.Tokenizer:
+        return self._core.tokenizer
 
     def attention(self, text: str, pair: str | None = None, *, tile: int = 0) -> Attention:
         """The attention of a text, or of a pair that the model reads as one.

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from conftest import MARIAN, MODELS, ROOT
 from test_models import PROMPTS, TEXTS, without_line
 
 import qkv
+
+PACKAGE = Path(qkv.__file__).parent
 
 
 def lines_of(texts):
@@ -234,3 +237,48 @@ def test_a_forked_child_uses_the_model(encoder, language):
     assert os.read(reading, 10) == b"same"
     os.close(reading)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_stubs_describe_the_extension():
+    import ast
+
+    tree = ast.parse((PACKAGE / "_qkv.pyi").read_text())
+    classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert {"Tensor", "Variable", "Tape", "Linear", "AdamW"} <= classes and {"softmax", "train"} <= functions
+    assert (PACKAGE / "py.typed").exists()
+    assert not [name for name in qkv.__all__ if not getattr(qkv, name).__doc__ and name != "__version__"]
+
+
+def test_all_versions_are_one(command):
+    assert command("version") == [f"qkv {qkv.__version__}"]
+    cmake = (ROOT / "CMakeLists.txt").read_text()
+    assert f"project(qkv VERSION {qkv.__version__} " in cmake
+
+
+def test_the_interpreter_ends_without_a_warning(tmp_path):
+    program = f"""
+import threading
+import numpy as np
+import qkv
+model = qkv.open({str(MODELS / "llama")!r})
+stream = model.generate("the man", max_new_tokens=20)
+next(stream)
+encoder = qkv.open({str(MODELS / "bert_texts")!r})
+threading.Thread(target=lambda: encoder.encode(["a man"])).start()
+weights = encoder.attention("a man").layers[0].weights
+tensor = qkv.Tensor(np.zeros(3, np.float32))
+array = qkv.Tensor([1.0]).numpy()
+module = qkv.nn.Linear(inputs=2, outputs=2)
+class Kept(qkv.search.Constraint):
+    def apply(self, context, next): pass
+kept = model.generate("the man", constraints=[Kept()])
+print(qkv.softmax(tensor))
+"""
+    done = subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("<qkv.Variable f32 [3]") and done.stderr == ""
+
+
+def test_too_much_memory_is_a_memory_error():
+    with pytest.raises(MemoryError):
+        qkv.Tensor.empty([1 << 50])

@@ -1,0 +1,5 @@
+"""Tokenizers."""
+
+from ._qkv import Encoding, Tokenizer
+
+__all__ = ["Encoding", "Tokenizer"]
