@@ -65,7 +65,7 @@ struct HttpClient::Tls {
 
 class HttpClient::Connection {
  public:
-  Connection(const Settings& settings, const std::atomic<bool>* stop, Tls& tls, const Url& url)
+  Connection(const HubSettings& settings, const std::atomic<bool>* stop, Tls& tls, const Url& url)
       : settings_(settings), stop_(stop), url_(url), proxy_(settings.proxies.proxy_for(url)), tcp_(io_) {
     connect();
     if (!url_.tls) return;
@@ -98,10 +98,11 @@ class HttpClient::Connection {
       result = error;
       done = true;
     });
-    while (!done) {
+    while (true) {
       if (io_.stopped()) io_.restart();
       io_.run_one_for(kPoll);
-      if (done || stopped || !stop_ || !*stop_) continue;
+      if (done) break;
+      if (stopped || !stop_ || !*stop_) continue;
       stopped = true;
       tcp_.cancel();
       if (resolver_) resolver_->cancel();
@@ -233,7 +234,7 @@ class HttpClient::Connection {
     return answer;
   }
 
-  const Settings& settings_;
+  const HubSettings& settings_;
   const std::atomic<bool>* stop_;
   Url url_;
   std::optional<Url> proxy_;
@@ -246,7 +247,7 @@ class HttpClient::Connection {
   bool answered_ = false, reusable_ = false;
 };
 
-HttpClient::HttpClient(const Settings& settings, const std::atomic<bool>* stop)
+HttpClient::HttpClient(const HubSettings& settings, const std::atomic<bool>* stop)
     : settings_(settings),
       trusted_origin_(parse_url(settings.endpoint).origin()),
       stop_(stop),

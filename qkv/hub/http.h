@@ -49,7 +49,7 @@ struct Receiver {
 class HttpClient {
  public:
   // The token is sent to the endpoint's scheme, host and port alone. `stop` ends requests with Stopped.
-  HttpClient(const Settings& settings, const std::atomic<bool>* stop);
+  HttpClient(const HubSettings& settings, const std::atomic<bool>* stop);
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
@@ -63,7 +63,7 @@ class HttpClient {
 
   Answer get_once(const Url& url, const HttpFields& fields, const Receiver& receiver);
 
-  Settings settings_;
+  HubSettings settings_;
   std::string trusted_origin_;
   const std::atomic<bool>* stop_;
   std::unique_ptr<Tls> tls_;

@@ -54,7 +54,7 @@ void pause_for(milliseconds time, const std::atomic<bool>* stop) {
 }
 
 void Patience::after(const Failure& failure) {
-  const Settings& settings = context_.settings;
+  const HubSettings& settings = context_.settings;
   if (!failure.transient) throw failure;
   if (failures_ == settings.retries) {
     throw Failure(concat(failure.what(), "; tried ", failures_ + 1, " times"), /*is_transient=*/false);
@@ -83,7 +83,7 @@ HubClient::HubClient(const HubContext& context, std::string id, std::string revi
 
 // What a refusal means follows huggingface_hub's hf_raise_for_status.
 void HubClient::refuse(const Answer& answer, const std::string& what) const {
-  const Settings& settings = context_.settings;
+  const HubSettings& settings = context_.settings;
   const std::string code = answer.field("x-error-code");
   const std::string words = printable(answer.field("x-error-message"));
   const bool has_token = !settings.token.empty();

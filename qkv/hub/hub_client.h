@@ -10,7 +10,7 @@
 namespace qkv::hub {
 
 struct HubContext {
-  Settings settings;
+  HubSettings settings;
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const std::string&)> say;  // news for the user; may be empty
 };

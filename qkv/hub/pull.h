@@ -22,7 +22,7 @@ struct PullOptions {
   ModelName model;
   // Patterns of the shell for paths (choice.h). None in `include`: the files that qkv opens.
   std::vector<std::string> include = {}, exclude = {};
-  Settings settings = {};
+  HubSettings settings = {};
   const std::atomic<bool>* stop = nullptr;                    // throws Stopped; another pull resumes
   std::function<void(const PullProgress&)> on_progress = {};  // often
   std::function<void(const std::string&)> on_message = {};    // an attempt that is repeated, a wait

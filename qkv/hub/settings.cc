@@ -99,8 +99,8 @@ std::filesystem::path cache_folder() {
   return std::filesystem::absolute(given.empty() ? home_folder() / "hub" : path_of(given));
 }
 
-Settings Settings::from_environment() {
-  Settings settings;
+HubSettings HubSettings::from_environment() {
+  HubSettings settings;
   if (const std::string endpoint = variable({"HF_ENDPOINT"}); !endpoint.empty()) {
     settings.endpoint = endpoint.substr(0, endpoint.find_last_not_of('/') + 1);
     try {

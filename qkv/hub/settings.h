@@ -19,7 +19,7 @@ struct Proxies {
   std::optional<Url> proxy_for(const Url& url) const;
 };
 
-struct Settings {
+struct HubSettings {
   std::string endpoint = "https://huggingface.co";  // HF_ENDPOINT
   std::string token;                                // HF_TOKEN, or the file HF_HOME/token; empty: none
   std::filesystem::path
@@ -33,7 +33,7 @@ struct Settings {
   std::chrono::milliseconds pause{1'000};
 
   // Throws UsageError naming the variable with an invalid value.
-  static Settings from_environment();
+  static HubSettings from_environment();
 };
 
 // The cache by itself, which needs no valid token or endpoint.

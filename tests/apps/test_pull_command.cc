@@ -1,11 +1,13 @@
 // qkv pull as a process, and the commands that find what it downloaded.
 
 #include <fcntl.h>
+#include <pty.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
 #include <atomic>
 #include <csignal>
+#include <regex>
 #include <thread>
 
 #include "tests/apps/run.h"
@@ -138,6 +140,37 @@ TEST_F(PullCommand, PrintsJson) {
   EXPECT_GT(bytes, 0);
   EXPECT_EQ(json.at("downloaded_bytes"), bytes);
   EXPECT_EQ(json.at("files").size() + json.at("skipped").size(), hub_.files.size());
+}
+
+TEST_F(PullCommand, ShowsRateAndTimeLeftOnATerminal) {
+  hub_.files["model.safetensors"] = FakeHub::content(1'000'000);
+  hub_.instead = [this](const Request& request) -> std::optional<Reply> {
+    if (!request.target.starts_with("/lfs/")) return std::nullopt;
+    Reply reply{.body = hub_.files.at("model.safetensors")};
+    reply.piece = 1'000;  // 1 s
+    return reply;
+  };
+  const std::string command =
+      concat("exec env TERM=xterm ", environment(), " ", quoted(QKV_PROGRAM), " pull org/tiny");
+  int terminal = -1;
+  winsize size{.ws_row = 24, .ws_col = 200, .ws_xpixel = 0, .ws_ypixel = 0};
+  const pid_t process = ::forkpty(&terminal, nullptr, nullptr, &size);
+  if (process == 0) {
+    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    ::_exit(127);
+  }
+  std::string shown;
+  char bytes[4096];
+  for (ssize_t count; (count = ::read(terminal, bytes, sizeof bytes)) > 0;)
+    shown.append(bytes, static_cast<size_t>(count));
+  ::close(terminal);
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  EXPECT_EQ(status, 0);
+  // "model.safetensors  412 kB of 1.01 MB  981 kB/s  0:01 left"
+  const std::regex line("model\\.safetensors  [0-9.]+ kB of 1\\.01 MB  [0-9.]+ [kM]?B/s  0:[0-9][0-9] left");
+  EXPECT_TRUE(std::regex_search(shown, line)) << shown;
+  expect_parts(shown, {"\r\033[Kqkv: org/tiny: 5 files of 1.01 MB, 1.01 MB downloaded"});
 }
 
 TEST_F(PullCommand, RefusesOtherNames) {

@@ -112,7 +112,7 @@ TEST(SafePaths, StayInTheirFolder) {
 }
 
 // As huggingface_hub/constants.py.
-TEST(Settings, AreThoseOfHuggingfaceHub) {
+TEST(HubSettings, AreThoseOfHuggingfaceHub) {
   Environment environment;
   environment.set({{"HOME", "/home/me"}});
   EXPECT_EQ(cache_folder(), "/home/me/.cache/huggingface/hub");
@@ -125,7 +125,7 @@ TEST(Settings, AreThoseOfHuggingfaceHub) {
   environment.set({{"HF_HUB_CACHE", "/new"}});
   EXPECT_EQ(cache_folder(), "/new");
 
-  const Settings plain = Settings::from_environment();
+  const HubSettings plain = HubSettings::from_environment();
   EXPECT_EQ(plain.endpoint, "https://huggingface.co");
   EXPECT_EQ(plain.token, "");
   EXPECT_FALSE(plain.offline);
@@ -133,37 +133,37 @@ TEST(Settings, AreThoseOfHuggingfaceHub) {
   environment.set({{"HF_ENDPOINT", "http://mirror:81/hf//"},
                    {"HF_HUB_OFFLINE", "yes"},
                    {"HF_HUB_DOWNLOAD_TIMEOUT", "3"}});
-  const Settings set = Settings::from_environment();
+  const HubSettings set = HubSettings::from_environment();
   EXPECT_EQ(set.endpoint, "http://mirror:81/hf");
   EXPECT_TRUE(set.offline);
   EXPECT_EQ(set.timeout, std::chrono::seconds(3));
   environment.set({{"HF_ENDPOINT", "mirror"}});
-  expect_throw<UsageError>("HF_ENDPOINT: address 'mirror'", [] { Settings::from_environment(); });
+  expect_throw<UsageError>("HF_ENDPOINT: address 'mirror'", [] { HubSettings::from_environment(); });
   environment.set({{"HF_ENDPOINT", ""}, {"HF_HUB_DOWNLOAD_TIMEOUT", "soon"}});
   expect_throw<UsageError>("HF_HUB_DOWNLOAD_TIMEOUT: expected whole seconds",
-                           [] { Settings::from_environment(); });
+                           [] { HubSettings::from_environment(); });
 }
 
-TEST(Settings, TakeTheTokenFromTheEnvironmentOrAFile) {
+TEST(HubSettings, TakeTheTokenFromTheEnvironmentOrAFile) {
   Environment environment;
   const Scratch scratch;
   environment.set({{"HF_HOME", scratch.path().string()}});
-  EXPECT_EQ(Settings::from_environment().token, "");
+  EXPECT_EQ(HubSettings::from_environment().token, "");
   scratch.write("token", " hf_file\n");
-  EXPECT_EQ(Settings::from_environment().token, "hf_file");
+  EXPECT_EQ(HubSettings::from_environment().token, "hf_file");
   environment.set({{"HF_TOKEN_PATH", scratch.write("other", "hf_other\r\n").string()}});
-  EXPECT_EQ(Settings::from_environment().token, "hf_other");
+  EXPECT_EQ(HubSettings::from_environment().token, "hf_other");
   environment.set({{"HF_TOKEN", "hf_given"}});
-  EXPECT_EQ(Settings::from_environment().token, "hf_given");
+  EXPECT_EQ(HubSettings::from_environment().token, "hf_given");
   environment.set({{"HF_HUB_DISABLE_IMPLICIT_TOKEN", "1"}});
-  EXPECT_EQ(Settings::from_environment().token, "");
+  EXPECT_EQ(HubSettings::from_environment().token, "");
   environment.set({{"HF_HUB_DISABLE_IMPLICIT_TOKEN", ""}, {"HF_TOKEN", "a\r\nX-Other: b"}});
   expect_throw<UsageError>("HF_TOKEN: expected a token of printable characters",
-                           [] { Settings::from_environment(); });
+                           [] { HubSettings::from_environment(); });
 }
 
 // As urllib.request.proxy_bypass_environment.
-TEST(Settings, ChooseAProxy) {
+TEST(HubSettings, ChooseAProxy) {
   const auto origin = [](const Proxies& proxies, const char* url) {
     const std::optional<Url> proxy = proxies.proxy_for(parse_url(url));
     return proxy ? proxy->origin() : "none";

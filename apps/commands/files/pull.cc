@@ -142,7 +142,7 @@ void pull_model(PullArguments arguments) {
         hub::pull({.model = *name,
                    .include = arguments.include,
                    .exclude = arguments.exclude,
-                   .settings = hub::Settings::from_environment(),
+                   .settings = hub::HubSettings::from_environment(),
                    .stop = stop.flag(),
                    .on_progress = [&](const hub::PullProgress& progress) { line.show(progress); },
                    .on_message = [&](const std::string& message) { line.message(message); }});
