@@ -9,8 +9,8 @@
 
 #include "apps/cli/messages.h"
 #include "apps/command.h"
-#include "apps/lm_documents.h"
 #include "apps/tasks/evaluations.h"
+#include "apps/tasks/lm_documents.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"

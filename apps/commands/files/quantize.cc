@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "apps/cli/messages.h"
-#include "apps/lm_documents.h"
 #include "apps/load_options.h"
 #include "apps/progress.h"
+#include "apps/tasks/lm_documents.h"
 #include "apps/terminal.h"
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"

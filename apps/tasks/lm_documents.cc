@@ -1,4 +1,4 @@
-#include "apps/lm_documents.h"
+#include "apps/tasks/lm_documents.h"
 
 #include <optional>
 
