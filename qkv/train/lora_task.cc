@@ -50,6 +50,7 @@ LoraTask::LoraTask(std::unique_ptr<Task> task, const LoraOptions& options, uint6
       parameter.set_value(to_dtype(parameter.weight().value(), options_.dtype));
   });
   adapter_.emplace(nn::parameters_of(*task_), options_.low_rank());
+  task_->require_exportable(*adapter_);
 }
 
 std::vector<Field> LoraTask::fields() const {

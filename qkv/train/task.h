@@ -189,6 +189,8 @@ class Task {
   virtual bool is_head(const std::string& /*parameter*/) const { return false; }
   // Writes an adapter instead of the model (models::save_adapter()).
   virtual void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const;
+  // Throws what export_adapter() would throw for this adapter, before it is trained.
+  virtual void require_exportable(const nn::LowRankAdapter& /*adapter*/) const {}
 };
 
 }  // namespace qkv::train

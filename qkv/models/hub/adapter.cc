@@ -90,6 +90,7 @@ void write_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter
     module.outputs = outputs_of(mapped.rule, update.b.shape[0]);
     module.updates.emplace_back(mapped.rule, &update);
   }
+  if (base.only_check) return;
   std::vector<io::NamedTensor> tensors;
   std::vector<std::string> targets;
   std::vector<std::pair<std::string, int64_t>> ranks;

@@ -24,6 +24,7 @@ struct AdapterBase {
   std::filesystem::path folder;  // of the base model
   // "SEQ_CLS", "TOKEN_CLS", "CAUSAL_LM", "SEQ_2_SEQ_LM" or "FEATURE_EXTRACTION" (peft.TaskType); empty: none.
   std::string task_type;
+  bool only_check = false;  // save_adapter() throws what it would throw, and writes nothing
 };
 
 // Writes an adapter of a model in a family's format ("bert"). `visit_head` visits parameters that were

@@ -270,10 +270,15 @@ template <class Model, class Config>
 void save_adapter_of(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
                      const VisitHead& visit_head, const Model& model, const FamilyOf<Config>& family,
                      const AdapterBase& base) {
-  make_writable_folder(folder);
   bool has_head = false;
   visit_head([&](const std::string&, const nn::Parameter&) { has_head = true; });
-  if (has_head) write_file_atomically(folder / kConfig, family.serialize(model.config()).json());
+  if (has_head) {
+    const std::string config = family.serialize(model.config()).json();
+    if (!base.only_check) {
+      make_writable_folder(folder);
+      write_file_atomically(folder / kConfig, config);
+    }
+  }
   write_adapter(folder, adapter, visit_head, family.weight_map(model.config()), base);
 }
 

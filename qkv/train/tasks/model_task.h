@@ -33,13 +33,10 @@ class ModelTask : public Task {
     return start ? start->from() : std::filesystem::path();
   }
   void export_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter) const override {
-    const auto visit_heads = [this](const nn::ParameterVisitor& visitor) {
-      model_.visit([&](const std::string& name, const nn::Parameter& parameter) {
-        if (is_head(name)) visitor(name, parameter);
-      });
-    };
-    models::save_adapter(folder, adapter, visit_heads, model_, start_folder()->family(),
-                         {.folder = base_folder(), .task_type = adapter_type()});
+    save(folder, adapter, {.folder = base_folder(), .task_type = adapter_type()});
+  }
+  void require_exportable(const nn::LowRankAdapter& adapter) const override {
+    save({}, adapter, {.folder = base_folder(), .task_type = adapter_type(), .only_check = true});
   }
 
  protected:
@@ -56,6 +53,16 @@ class ModelTask : public Task {
   virtual std::vector<Field> data_fields() const = 0;
   // PEFT's task_type; empty where it has none.
   virtual std::string adapter_type() const { return {}; }
+
+  void save(const std::filesystem::path& folder, const nn::LowRankAdapter& adapter,
+            const models::AdapterBase& base) const {
+    const auto visit_heads = [this](const nn::ParameterVisitor& visitor) {
+      model_.visit([&](const std::string& name, const nn::Parameter& parameter) {
+        if (is_head(name)) visitor(name, parameter);
+      });
+    };
+    models::save_adapter(folder, adapter, visit_heads, model_, start_folder()->family(), base);
+  }
 
   std::vector<Field> settings_;
 

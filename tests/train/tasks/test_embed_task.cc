@@ -162,6 +162,35 @@ TEST(EmbedTask, OtherSettingsAndDataAreRefusedByName) {
             "resume: data.fingerprint: the data are not those of the checkpoint");
 }
 
+// With sentence-transformers' files a decoder is an encoder, of which the last token is pooled.
+TEST(EmbedTask, StartsFromADecoder) {
+  const Scratch scratch;
+  const std::filesystem::path models = QKV_TEST_DATA "/models/golden";
+  for (const std::string base : {"qwen3", "gemma2_texts"}) {
+    EmbedJob job = small_embed_job(scratch, "out");
+    const std::filesystem::path tokenizer = job.from;
+    job.from = scratch / base;
+    job.folder = scratch / (base + " out");
+    std::filesystem::copy(models / base, job.from);
+    std::filesystem::copy(tokenizer / "tokenizer.json", job.from / "tokenizer.json");
+    if (base == "qwen3") {
+      std::filesystem::create_directory(job.from / "1_Pooling");
+      scratch.write(base + "/1_Pooling/config.json", R"({"pooling_mode": "lasttoken"})");
+      scratch.write(base + "/modules.json",
+                    R"([{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}])");
+    }
+    job.complete({});
+    train(job);
+    const pipelines::TextEmbedder before(job.from), after(job.folder);
+    EXPECT_TRUE(after.model().config().causal);
+    const pipelines::TextEmbedOptions options = after.default_options();
+    EXPECT_EQ(options.vector.pooling,
+              base == "qwen3" ? pipelines::Pooling::last_token : pipelines::Pooling::mean);
+    const std::vector<std::string> texts{"a red dog.", "the good man."};
+    EXPECT_NE(before(texts, options)[0].values, after(texts, options)[0].values) << base;
+  }
+}
+
 TEST(EmbedTask, NamesWhatIsWrong) {
   const Scratch scratch;
   const auto message = [&](const std::string& field, const std::string& text) {

@@ -129,5 +129,28 @@ TEST_F(ExpertModelling, OtherBlocksAndNumbersAreRefusedByName) {
   expect_throw<UsageError>("train.balance", [&] { run.check(); });
 }
 
+// An adapter has no place for updates of experts whose weights share a tensor: not found out when it is
+// saved.
+TEST_F(ExpertModelling, RefusesAdaptersOfExpertsInOneTensorBeforeTraining) {
+  for (const char* const base : {"gpt_oss", "granitemoe"}) {
+    const std::filesystem::path from = scratch_ / base;
+    std::filesystem::copy(std::filesystem::path(QKV_TEST_DATA) / "models/golden" / base, from);
+    for (const char* const file : {"tokenizer.json", "tokenizer_config.json"})
+      std::filesystem::copy(scratch_ / "tokenizer" / file, from / file);
+    LmJob lm = job(concat(base, " adapter"));
+    lm.from = from;
+    lm.shape = {};
+    lm.corpus.tokenizer = LmJob().corpus.tokenizer;
+    lm.options.optimizer.average_decay = 0;
+    lm.options.lora = {.rank = 2, .targets = "q_proj,fc1"};
+    std::filesystem::create_directory(lm.folder);
+    write_file_atomically(lm.folder / "model.safetensors", "an older model");
+    TrainObserver quiet;
+    expect_throw<UsageError>("decoder.layers.0.experts.0.fc1: expected a weight with a tensor of its own",
+                             [&] { run_job(lm, quiet); });
+    EXPECT_EQ(read_file(lm.folder / "model.safetensors"), "an older model");
+  }
+}
+
 }  // namespace
 }  // namespace qkv::train

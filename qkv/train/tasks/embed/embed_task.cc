@@ -6,6 +6,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/models/hub/family.h"
+#include "qkv/models/hub/read_config.h"
 #include "qkv/models/rows_at.h"
 #include "qkv/ops/general/pooling.h"
 #include "qkv/ops/general/scale.h"
@@ -69,6 +70,7 @@ models::TextEncoderConfig encoder_config(const StartFolder& start, const EmbedTa
   config.masked_language = config.next_sentence = false;
   config.labelled = models::ClassificationTarget::nothing;
   config.labels.clear();
+  config.pad_ids.clear();
   if (options.dropout >= 0) {
     config.embedding.dropout = options.dropout;
     config.encoder.set_dropout(options.dropout, options.dropout);
@@ -77,11 +79,8 @@ models::TextEncoderConfig encoder_config(const StartFolder& start, const EmbedTa
   // BERT's class without heads has a pooler, which is then unused.
   const models::EncoderFamily* const family = models::find_family(models::encoder_families(), start.family());
   config.pooler = true;
-  try {
-    family->serialize(config);
-  } catch (const UsageError&) {
-    config.pooler = false;
-  }
+  config.pooler = family->fits(config);
+  models::require_expressible(config, start.family());
   return config;
 }
 
