@@ -161,10 +161,11 @@ void add_quantize(Command& app) {
       "qkv quantize model --dtype q8_0 --out model-q8_0 && qkv generate model-q8_0 --prompt 'Once'");
   const auto arguments = std::make_shared<QuantizeArguments>();
   add_model_argument(*command, arguments->model, ModelPath::folder);
-  Choices<DType> choices{{"int4", DType::q4_0}};
+  Choices<DType> choices;
   for (const std::string& name : weight_dtype_names()) {
     if (name != "f32") choices.emplace_back(name, weight_dtype_from_name(name));
   }
+  choices.emplace_back("int4", DType::q4_0);
   add_choice(*command, "--dtype", arguments->dtype, choices,
              "Dtype of the weights to write. A matrix whose rows do not divide into blocks (32 numbers,\n"
              "q4_k, q5_k and q6_k 256) becomes f16; token table and output matrix have 8 bits at least")

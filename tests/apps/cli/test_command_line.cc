@@ -208,8 +208,9 @@ TEST_F(CommandLine, SuggestsTheLikelyWord) {
   expect("embed model --pool man",
          "--pool: expected one of mean, cls, max, last, weighted-mean, mean-sqrt-len, pooler, found 'man'; "
          "did you mean 'mean'?");
-  expect("quantize model --dtype int4 --out x",
-         "--dtype: expected one of bf16, f16, int8, found 'int4'; did you mean 'int8'?");
+  expect("quantize model --dtype itn8 --out x",
+         "--dtype: expected one of bf16, f16, int8, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, iq4_nl, "
+         "int4, found 'itn8'; did you mean 'int8'?");
   expect("translate model --device cuda", "--device: expected one of cpu, reference, found 'cuda'\n");
   expect("inspect --preset bse",
          "--preset: expected one of tiny, small, base, big, found 'bse'; did you mean 'base'?");
