@@ -39,7 +39,7 @@ void LanguageModelConfig::validate() const {
 LanguageModel::LanguageModel(const LanguageModelConfig& config)
     : config_(validated(config)),
       table_(nn::Parameter::token_matrix(Shape{config.vocabulary, config.embedding.d_model},
-                                          {nn::Initializer::Kind::normal, 0.02f})),
+                                         {nn::Initializer::Kind::normal, 0.02f})),
       embedding_(config.embedding, table_.weight()),
       decoder_(without_memory(config.decoder)),
       logits_({.d_model = config.embedding.d_model,

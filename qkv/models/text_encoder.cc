@@ -31,7 +31,7 @@ void TextEncoderConfig::validate() const {
 TextEncoder::TextEncoder(const TextEncoderConfig& config)
     : config_(validated(config)),
       table_(nn::Parameter::token_matrix(Shape{config.vocabulary, config.embedding.d_model},
-                                          {nn::Initializer::Kind::normal, 0.02f})),
+                                         {nn::Initializer::Kind::normal, 0.02f})),
       embedding_(config.embedding, table_.weight()),
       encoder_(config.encoder, config.causal ? nn::Direction::backwards : nn::Direction::both) {
   const int64_t d_model = config.embedding.d_model;

@@ -1,8 +1,8 @@
 #pragma once
 // Converts between a model's parameters and the tensors of a file.
 //
-// Weight matrices and tables are stored as F32, BF16, F16, blocks, or I8 [rows, cols] with F32 scales [rows] under the
-// weight's name and "_scale"; all other parameters as F32. F16 is read as f32.
+// Weight matrices and tables are stored as F32, BF16, F16, blocks, or I8 [rows, cols] with F32 scales [rows]
+// under the weight's name and "_scale"; all other parameters as F32. F16 is read as f32.
 
 #include <filesystem>
 #include <functional>
