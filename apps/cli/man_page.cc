@@ -24,6 +24,9 @@ std::string escaped(std::string_view text) {
       case '-':
         result += "\\-";
         break;
+      case '|':  // a long list of choices may be broken here
+        result += "|\\:";
+        break;
       case '\'':
         result += "\\(aq";
         break;

@@ -124,19 +124,20 @@ TEST(Pointwise, ActivationsOfExtremeNumbers) {
   for_each_target([] {
     for (const Activation activation : kActivations) {
       const bool bounded = activation == Activation::tanh, identity = activation == Activation::identity;
+      const bool squared = activation == Activation::relu_squared;
       Numbers x(4, 13), y(4, 14);
       x[0] = 1e30f;
       x[1] = -1e30f;
       x[2] = std::numeric_limits<float>::quiet_NaN();
       x[3] = 100;
       cpu::activate(activation, x.data(), y.data(), 1, 4, {});
-      EXPECT_EQ(y[0], bounded ? 1.0f : 1e30f);
+      EXPECT_EQ(y[0], bounded ? 1.0f : squared ? HUGE_VALF : 1e30f);
       EXPECT_EQ(y[1], bounded ? -1.0f : identity ? -1e30f : 0.0f);
       EXPECT_TRUE(std::isnan(y[2])) << "hidden by " << static_cast<int>(activation);
-      EXPECT_EQ(y[3], bounded ? 1.0f : 100.0f);
+      EXPECT_EQ(y[3], bounded ? 1.0f : squared ? 10000.0f : 100.0f);
       Numbers dy(4, 15), dx(4, 16);
       cpu::activate_backward(activation, x.data(), dy.data(), dx.data(), 1, 4, {}, Accumulate::no);
-      EXPECT_EQ(dx[0], bounded ? 0.0f : dy[0]);
+      EXPECT_EQ(dx[0], bounded ? 0.0f : squared ? 2 * x[0] * dy[0] : dy[0]);
       EXPECT_NEAR(dx[1], identity ? dy[1] : 0.0f, 1e-30f);
     }
   });

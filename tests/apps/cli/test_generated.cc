@@ -44,6 +44,12 @@ std::set<std::string> bash_offers(const std::vector<std::string>& words, const s
 
 using Words = std::set<std::string>;
 
+const Words& dtypes() {
+  static const Words words{"f32",  "bf16", "f16",  "int8", "q8_0", "q4_0",  "q4_1",
+                           "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "iq4_nl"};
+  return words;
+}
+
 TEST(Completion, BashOffersCommandsOptionsValuesAndFiles) {
   EXPECT_EQ(bash_offers({"tr"}), (Words{"train", "train-tokenizer", "translate"}));
   EXPECT_EQ(bash_offers({"train", "tr"}), (Words{"translation"}));
@@ -51,10 +57,11 @@ TEST(Completion, BashOffersCommandsOptionsValuesAndFiles) {
   EXPECT_EQ(bash_offers({"translate", "model", "--bea"}), (Words{"--beam"}));
   EXPECT_EQ(bash_offers({"train", "translation", "--sch"}), (Words{"--schedule"}));
   EXPECT_EQ(bash_offers({"train", "--sch"}), (Words{})) << "an option of another command";
-  EXPECT_EQ(bash_offers({"translate", "--dtype", ""}), (Words{"f32", "bf16", "f16", "int8"}));
+  EXPECT_EQ(bash_offers({"translate", "--dtype", ""}), dtypes());
   EXPECT_EQ(bash_offers({"quantize", "--dtype", "b"}), (Words{"bf16"}));
-  EXPECT_EQ(bash_offers({"translate", "--dtype", "=", "i"}), (Words{"int8"})) << "as bash cuts --dtype=i";
-  EXPECT_EQ(bash_offers({"translate", "--dtype", "="}), (Words{"f32", "bf16", "f16", "int8"}));
+  EXPECT_EQ(bash_offers({"translate", "--dtype", "=", "i"}), (Words{"int8", "iq4_nl"}))
+      << "as bash cuts --dtype=i";
+  EXPECT_EQ(bash_offers({"translate", "--dtype", "="}), dtypes());
   EXPECT_EQ(bash_offers({"completion", ""}), (Words{"bash", "zsh", "fish"}));
   EXPECT_EQ(bash_offers({"translate", "--beam", ""}), (Words{})) << "any number";
 
@@ -82,7 +89,7 @@ TEST(Completion, FishOffersTheSame) {
   EXPECT_EQ(offers("qkv tr"), (Words{"train", "train-tokenizer", "translate"}));
   EXPECT_EQ(offers("qkv train tr"), (Words{"translation"}));
   EXPECT_EQ(offers("qkv translate --bea"), (Words{"--beam"}));
-  EXPECT_EQ(offers("qkv translate --dtype "), (Words{"f32", "bf16", "f16", "int8"}));
+  EXPECT_EQ(offers("qkv translate --dtype "), dtypes());
   EXPECT_EQ(offers("qkv quantize --dtype b"), (Words{"bf16"}));
 }
 
@@ -106,9 +113,10 @@ TEST_F(ManPage, OfACommandHasItsOptions) {
   expect_parts(page, {"qkv \\- Train, run and look into Transformers\n", ".SS \"Run models\"",
                       "\\fBqkv\\-fill\\-mask\\fR(1)\n", ".SH EXIT STATUS"});
   EXPECT_EQ(page.find("\\-\\-beam"), std::string::npos) << "an option of a command";
-  expect_parts(output("man translate"), {".TH QKV\\-TRANSLATE 1 ", "\n\\fImodel\\fR\n[\\fItext ...\\fR]\n",
-                                         "\\fB\\-\\-beam\\fR \\fIN\\fR",
-                                         "\\fB\\-\\-dtype\\fR \\fIf32|bf16|f16|int8\\fR", "(default: 1024)"});
+  expect_parts(
+      output("man translate"),
+      {".TH QKV\\-TRANSLATE 1 ", "\n\\fImodel\\fR\n[\\fItext ...\\fR]\n", "\\fB\\-\\-beam\\fR \\fIN\\fR",
+       "\\fB\\-\\-dtype\\fR \\fIf32|\\:bf16|\\:f16|\\:int8|\\:q8_0", "(default: 1024)"});
   expect_parts(output("man train"), {".SH COMMANDS", "\\fBqkv\\-train\\-lm\\fR(1)\n"});
   expect_parts(output("man train lm"), {".TH QKV\\-TRAIN\\-LM 1 ", "\\fB\\-\\-context\\fR"});
   expect_refused("man predict", 2, {"man: expected a command of qkv, found 'predict'"});

@@ -6,6 +6,8 @@
 
 #include "qkv/base/files.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/models/hub/read_config.h"
+#include "qkv/nn/named_parameters.h"
 #include "qkv/train/tasks/lm/lm.h"
 #include "tests/support/letters.h"
 #include "tests/support/scratch.h"
@@ -134,7 +136,12 @@ TEST_F(ExpertModelling, OtherBlocksAndNumbersAreRefusedByName) {
 TEST_F(ExpertModelling, RefusesAdaptersOfExpertsInOneTensorBeforeTraining) {
   for (const char* const base : {"gpt_oss", "granitemoe"}) {
     const std::filesystem::path from = scratch_ / base;
-    std::filesystem::copy(std::filesystem::path(QKV_TEST_DATA) / "models/golden" / base, from);
+    models::LanguageModelConfig config =
+        models::read_language_model_config(std::filesystem::path(QKV_TEST_DATA) / "models/golden" / base);
+    config.vocabulary = 300;  // as the tokenizer requires
+    const models::LanguageModel model(config);
+    nn::initialise(model, /*seed=*/1);
+    models::save_language_model(from, model, base);
     for (const char* const file : {"tokenizer.json", "tokenizer_config.json"})
       std::filesystem::copy(scratch_ / "tokenizer" / file, from / file);
     LmJob lm = job(concat(base, " adapter"));
