@@ -87,6 +87,7 @@ nlohmann::ordered_json described(const char* kind, const std::filesystem::path& 
                     {"parameters", part.parameters},
                     {"active_parameters", part.active},
                     {"weight_bytes", part.weight_bytes}});
+    for (const auto& [dtype, parameters] : part.dtypes) list.back()["dtypes"][name_of(dtype)] = parameters;
   }
   return {{"model", folder.string()},
           {"kind", kind},

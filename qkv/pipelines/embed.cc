@@ -3,10 +3,15 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/pipelines/dense.h"
 #include "qkv/pipelines/row_results.h"
 #include "qkv/pipelines/sentence_transformer.h"
 
 namespace qkv::pipelines {
+
+int64_t TextEmbedOptions::width(const models::TextEncoder& model) const {
+  return dense && !dense->empty() ? dense->back().outputs() : model.config().encoder.d_model();
+}
 
 TextEmbedOptions TextEmbedder::default_options() const {
   return sentence_transformer_options(encoder()->folder, model(), tokenizer());

@@ -5,11 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "qkv/pipelines/dense.h"
 #include "qkv/pipelines/results.h"
 #include "qkv/pipelines/text_encoder.h"
 
 namespace qkv::pipelines {
+
+class DenseLayer;  // qkv/pipelines/dense.h
 
 struct TextEmbedOptions {
   EmbedOptions vector = {};
@@ -20,9 +21,7 @@ struct TextEmbedOptions {
   std::shared_ptr<const std::vector<DenseLayer>> dense = {};  // after the pooling; null: none
 
   // Of a model's vector.
-  int64_t width(const models::TextEncoder& model) const {
-    return dense && !dense->empty() ? dense->back().outputs() : model.config().encoder.d_model();
-  }
+  int64_t width(const models::TextEncoder& model) const;
 };
 
 struct EmbedRequest : EncoderRequest {

@@ -8,6 +8,7 @@
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/config_writer.h"
 #include "qkv/models/hub/model_file.h"
+#include "qkv/pipelines/dense.h"
 
 namespace qkv::pipelines {
 namespace {

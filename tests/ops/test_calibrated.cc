@@ -1,4 +1,4 @@
-#include "qkv/ops/calibrated.h"
+#include "qkv/ops/general/calibrated.h"
 
 #include <gtest/gtest.h>
 

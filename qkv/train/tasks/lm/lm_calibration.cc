@@ -9,7 +9,7 @@
 #include "qkv/base/error.h"
 #include "qkv/data/batches.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/ops/calibrated.h"
+#include "qkv/ops/general/calibrated.h"
 #include "qkv/ops/linear_inputs.h"
 #include "qkv/ops/quantize.h"
 
