@@ -40,8 +40,15 @@ void quantize(const Matrix& x, int64_t row, const GroupedRows& to) {
       largest = hn::Max(largest, hn::Abs(v));
       flaw = hn::Add(flaw, hn::Sub(v, v));  // NaN if v is not finite
     }
+    const float not_a_number = hn::GetLane(hn::SumOfLanes(d, flaw));
+    if (not_a_number != 0) {  // a NaN or an infinity among the inputs must not become a finite number
+      std::fill_n(q + first, GroupedRows::kGroup, Number{0});
+      sums[2 * g] = sums[2 * g + 1] = 0;
+      scales[g] = shifts[g] = not_a_number;
+      continue;
+    }
     const float range = hn::GetLane(hn::MaxOfLanes(d, largest));
-    const bool usable = range > kSmallest && range <= hwy::HighestValue<float>();
+    const bool usable = range > kSmallest;
     const auto factor = hn::Set(d, usable ? kSteps / range : 0.0f);
     for (int64_t half = 0; half < 2; ++half) {
       auto sum = hn::Zero(whole);
@@ -52,8 +59,7 @@ void quantize(const Matrix& x, int64_t row, const GroupedRows& to) {
       }
       sums[2 * g + half] = hn::GetLane(hn::SumOfLanes(whole, sum));
     }
-    // A NaN or an infinity among the inputs must not become a finite number.
-    scales[g] = (usable ? range / kSteps : 0.0f) + hn::GetLane(hn::SumOfLanes(d, flaw));
+    scales[g] = usable ? range / kSteps : 0.0f;
     shifts[g] = scales[g] * static_cast<float>(sums[2 * g] + sums[2 * g + 1]);
   }
 }
