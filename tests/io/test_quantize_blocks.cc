@@ -22,14 +22,13 @@ constexpr DType kBlocks[] = {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0,
 
 // Weights of several distributions, [rows, 256], and the blocks that PyPI's gguf or ggml make of them
 // (tests/golden/gguf_types.py).
-const SafetensorsFile& golden() {
-  static const SafetensorsFile file(std::filesystem::path(QKV_TEST_DATA) / "io/golden/quantized.safetensors");
-  return file;
+SafetensorsFile golden() {
+  return SafetensorsFile(std::filesystem::path(QKV_TEST_DATA) / "io/golden/quantized.safetensors");
 }
 
 std::vector<float> golden_numbers() {
-  const auto numbers = golden().tensor("numbers").values();
-  return {numbers.begin(), numbers.end()};
+  const Tensor numbers = golden().tensor("numbers");
+  return {numbers.values().begin(), numbers.values().end()};
 }
 
 std::vector<std::byte> quantized(DType dtype, const std::vector<float>& numbers) {
@@ -52,10 +51,11 @@ double squared_error(const float* a, const float* b, int64_t count) {
 
 // 1e-6: errors are summed in f32 during the search.
 TEST(QuantizeBlocks, HasNoLargerErrorThanThePeersInAnyBlockOf32) {
+  const SafetensorsFile file = golden();
   const std::vector<float> numbers = golden_numbers();
   for (const DType dtype : {DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::iq4_nl}) {
     const auto ours = widened_numbers(dtype, quantized(dtype, numbers).data(), numbers.size());
-    const auto theirs = widened_numbers(dtype, golden().bytes(name_of(dtype)).data(), numbers.size());
+    const auto theirs = widened_numbers(dtype, file.bytes(name_of(dtype)).data(), numbers.size());
     double our_sum = 0, their_sum = 0;
     for (size_t at = 0; at < numbers.size(); at += 32) {
       const double error = squared_error(&ours[at], &numbers[at], 32);
@@ -69,10 +69,11 @@ TEST(QuantizeBlocks, HasNoLargerErrorThanThePeersInAnyBlockOf32) {
 }
 
 TEST(QuantizeBlocks, HasNoLargerErrorThanGgmlInAnyBlockOf256) {
+  const SafetensorsFile file = golden();
   const std::vector<float> numbers = golden_numbers();
   for (const DType dtype : {DType::q4_k, DType::q5_k, DType::q6_k}) {
     const auto ours = widened_numbers(dtype, quantized(dtype, numbers).data(), numbers.size());
-    const auto theirs = widened_numbers(dtype, golden().bytes(name_of(dtype)).data(), numbers.size());
+    const auto theirs = widened_numbers(dtype, file.bytes(name_of(dtype)).data(), numbers.size());
     for (size_t at = 0; at < numbers.size(); at += 256) {
       const double error = squared_error(&ours[at], &numbers[at], 256);
       // The f16 scales alone may cause a relative error of 2^-11.
@@ -84,9 +85,10 @@ TEST(QuantizeBlocks, HasNoLargerErrorThanGgmlInAnyBlockOf256) {
 }
 
 TEST(QuantizeBlocks, KeepsNumbersThatBlocksCanHold) {
+  const SafetensorsFile file = golden();
   for (const DType dtype : kBlocks) {
     // Integers that reach both ends, times a scale that f16 holds.
-    const auto at = golden().bytes(name_of(dtype));
+    const auto at = file.bytes(name_of(dtype));
     const auto numbers = widened_numbers(dtype, at.data(), 4 * 256);
     const auto again = widened_numbers(dtype, quantized(dtype, numbers).data(), numbers.size());
     const double size = squared_error(numbers.data(), std::vector<float>(numbers.size()).data(), 1024);

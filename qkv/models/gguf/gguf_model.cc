@@ -76,18 +76,50 @@ bool is_gguf(const std::filesystem::path& path) {
   return path.extension() == ".gguf" && !std::filesystem::is_directory(path, ignored);
 }
 
-const GgufModel::Architecture& GgufModel::architecture_of(const io::GgufFile& file) {
+std::span<const GgufModel::Architecture> GgufModel::architectures() {
   static constexpr std::array kArchitectures{
       Architecture{"llama", "llama", "LlamaForCausalLM", kLlamaModules, /*paired=*/true},
       Architecture{"qwen2", "qwen2", "Qwen2ForCausalLM", kLlamaModules},
       Architecture{"qwen3", "qwen3", "Qwen3ForCausalLM", kLlamaModules}};
+  return kArchitectures;
+}
+
+const GgufModel::Architecture& GgufModel::architecture_of(const io::GgufFile& file) {
   constexpr std::string_view kKey = "general.architecture";
   const std::string_view name = file.text(kKey).value_or("");
-  const auto found = std::ranges::find(kArchitectures, name, &Architecture::name);
-  if (found != kArchitectures.end()) return *found;
+  const auto found = std::ranges::find(architectures(), name, &Architecture::name);
+  if (found != architectures().end()) return *found;
   std::string known;
-  for (const Architecture& one : kArchitectures) known += concat(known.empty() ? "" : ", ", one.name);
+  for (const Architecture& one : architectures()) known += concat(known.empty() ? "" : ", ", one.name);
   file.reject(kKey, concat("one of ", known));
+}
+
+std::string GgufModel::own_name(std::string_view model_type, std::string_view name) {
+  const auto architecture = std::ranges::find(architectures(), model_type, &Architecture::model_type);
+  if (architecture == architectures().end()) {
+    std::string known;
+    for (const Architecture& one : architectures())
+      known += concat(known.empty() ? "" : ", ", one.model_type);
+    throw UsageError(
+        concat("model_type: expected one that GGUF files have here (", known, "), found ", model_type));
+  }
+  // The layer's number is the only number between dots.
+  std::string pattern(name), layer;
+  for (size_t at = 0; at < pattern.size() && layer.empty(); at = pattern.find('.', at + 1)) {
+    const size_t begin = at + 1, end = std::min(pattern.find('.', begin), pattern.size());
+    layer = pattern.substr(begin, end - begin);
+    if (layer.find_first_not_of("0123456789") == std::string::npos && !layer.empty()) {
+      pattern.replace(begin, end - begin, "#");
+    } else {
+      layer.clear();
+    }
+  }
+  const size_t dot = pattern.rfind('.');
+  const auto module = std::ranges::find(architecture->modules, pattern.substr(0, dot), &Modules::second);
+  if (module == architecture->modules.end()) return "";
+  std::string own(module->first);
+  if (const size_t number = own.find('#'); number != std::string::npos) own.replace(number, 1, layer);
+  return own + pattern.substr(dot);
 }
 
 GgufModel::GgufModel(const std::filesystem::path& path) {

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "qkv/io/gguf.h"
@@ -23,6 +25,12 @@ class GgufModel final : public io::TensorFile {
   // the errors of io::GgufFile, and DataError for an architecture that is not supported, listing those that
   // are.
   explicit GgufModel(const std::filesystem::path& path);
+
+  // The name in GGUF files of a tensor of this family ("llama"); empty: none. Throws UsageError for a family
+  // without an architecture, listing those that have one.
+  static std::string own_name(std::string_view model_type, std::string_view name);
+  // All parts of the file.
+  const std::vector<io::GgufFile>& parts() const { return parts_; }
 
   // The contents of config.json and tokenizer.json. Throw DataError, naming the key, for metadata that are
   // missing or that have no counterpart here.
@@ -48,6 +56,7 @@ class GgufModel final : public io::TensorFile {
     const io::GgufFile::Entry* entry = nullptr;
     std::string type, own_name;  // as the file spells them
   };
+  static std::span<const Architecture> architectures();
   static const Architecture& architecture_of(const io::GgufFile& file);
   const io::GgufFile& file() const { return parts_.front(); }
   const Stored& tensor(const std::string& name) const;

@@ -9,36 +9,12 @@
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
 #include "qkv/models/gguf/gguf_model.h"
+#include "qkv/models/gguf/gguf_vocabulary.h"
 
 namespace qkv::models {
 namespace {
 
 using TokenizerJson = nlohmann::ordered_json;
-
-// "tokenizer.ggml.token_type"; the others are normal, unused and byte tokens.
-constexpr int64_t kUnknown = 2, kControl = 3, kUserDefined = 4;
-
-// Byte-level tokenizers by "tokenizer.ggml.pre": how a text is divided before its bytes are merged.
-struct Division {
-  std::string_view name;
-  const char* pattern;       // null: GPT-2's; "": digits one by one, then GPT-2's
-  bool compose = false;      // Unicode's NFC first
-  bool whole_words = false;  // a word that is a token is not merged
-};
-constexpr const char* kLlama3Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwenPattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::array kDivisions{Division{"gpt-2", nullptr},
-                                Division{"default", nullptr},
-                                Division{"llama-bpe", kLlama3Pattern, false, true},
-                                Division{"smaug-bpe", kLlama3Pattern},
-                                Division{"dbrx", kLlama3Pattern},
-                                Division{"qwen2", kQwenPattern, true},
-                                Division{"smollm", ""},
-                                Division{"starcoder", ""},
-                                Division{"refact", ""},
-                                Division{"command-r", ""}};
 
 TokenizerJson byte_level(bool divides) {
   return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", divides}};
@@ -128,14 +104,14 @@ std::string GgufModel::tokenizer_json() const {
     if (!valid_utf8(tokens[id])) file().reject(key_of("tokens"), concat("UTF-8 as token ", id));
     vocabulary[std::string(tokens[id])] = id;
     const int64_t type = types.empty() ? 1 : types[id];
-    if (type == kControl || type == kUserDefined || type == kUnknown) {
+    if (type == TokenType::control || type == TokenType::user_defined || type == TokenType::unknown) {
       added.push_back({{"id", id},
                        {"content", tokens[id]},
                        {"single_word", false},
                        {"lstrip", false},
                        {"rstrip", false},
                        {"normalized", false},
-                       {"special", type != kUserDefined}});
+                       {"special", type != TokenType::user_defined}});
     }
   }
   if (vocabulary.size() != tokens.size()) file().reject(key_of("tokens"), "different tokens");
