@@ -65,9 +65,9 @@ TEST_F(GgufCommands, InspectShowsMetadataAndEncodings) {
   const std::string shown = output("inspect @/file.gguf");
   expect_parts(shown, {"general.architecture", "\"llama\"", "llama.attention.head_count_kv",
                        "general.sampling.top_k", "tokenizer.chat_template", "encodings", "f32"});
-  const auto json = nlohmann::json::parse(output("inspect @/file.gguf --json"));
-  EXPECT_EQ(json["metadata"]["llama.embedding_length"], "8");
-  EXPECT_EQ(json["parts"][0]["dtypes"]["f32"], 184);
+  const auto parsed = nlohmann::json::parse(output("inspect @/file.gguf --json"));
+  EXPECT_EQ(parsed["metadata"]["llama.embedding_length"], "8");
+  EXPECT_EQ(parsed["parts"][0]["dtypes"]["f32"], 184);
 }
 
 TEST_F(GgufCommands, CommandsThatNeedAFolderRefuseAFile) {
