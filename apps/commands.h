@@ -29,6 +29,7 @@
   COMMAND(self_test)                   \
   HEADING("Convert models and texts")  \
   COMMAND(quantize)                    \
+  COMMAND(export)                      \
   COMMAND(merge)                       \
   COMMAND(tokenize)                    \
   COMMAND(train_tokenizer)             \

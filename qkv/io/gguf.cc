@@ -73,6 +73,12 @@ constexpr int64_t kUsualAlignment = 32;
 
 }  // namespace
 
+std::optional<uint32_t> gguf_type(DType dtype) {
+  const auto found = std::ranges::find(kTypes, std::optional(dtype), &Type::dtype);
+  if (found == kTypes.end()) return std::nullopt;
+  return found->id;
+}
+
 // Reads the header from front to back; every read is checked against the end of the file.
 class GgufFile::Reader {
  public:
@@ -146,6 +152,7 @@ GgufFile::GgufFile(const std::filesystem::path& path)
 void GgufFile::read_metadata(Reader& reader, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
     const std::string key = reader.name("a metadata key");
+    const size_t begin = reader.at();
     const auto kind = reader.number<uint32_t>(key);
     const auto known = [&](uint32_t of) {
       if (of < kKindBytes.size()) return;
@@ -210,6 +217,7 @@ void GgufFile::read_metadata(Reader& reader, uint64_t count) {
         break;
       }
     }
+    stored_[key] = {file_->data() + begin, reader.at() - begin};
     if (!values_.emplace(key, value).second) reader.fail(concat(key, ": expected one value, found several"));
     keys_.push_back(key);
   }

@@ -20,6 +20,9 @@
 
 namespace qkv::io {
 
+// The number of a dtype in GGUF files; nothing: they do not have it.
+std::optional<uint32_t> gguf_type(DType dtype);
+
 // A memory-mapped GGUF file. The constructor validates the header against itself and the file, and allocates
 // in proportion to the header that is really there. Texts are views of the mapping.
 class GgufFile {
@@ -45,6 +48,8 @@ class GgufFile {
   std::vector<std::string_view> texts(std::string_view key) const;
   // A value for people: a text in quotes, of others only the size. "none" if the file lacks it.
   std::string shown(std::string_view key) const;
+  // A value of any kind as it is in the file, its kind first. Requires has(key).
+  std::span<const std::byte> stored(std::string_view key) const { return stored_.find(key)->second; }
   // Throws DataError: "FILE: KEY: expected EXPECTED, found ...".
   [[noreturn]] void reject(std::string_view key, const std::string& expected) const;
 
@@ -81,6 +86,7 @@ class GgufFile {
   std::shared_ptr<MappedFile> file_;
   std::vector<std::string> keys_;
   std::map<std::string, Value, std::less<>> values_;
+  std::map<std::string, std::span<const std::byte>, std::less<>> stored_;
   std::map<std::string, Entry> entries_;
 };
 

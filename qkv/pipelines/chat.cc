@@ -194,6 +194,8 @@ GenerateOptions chat_options(const TextGenerator& generator) {
   return options;
 }
 
+std::map<std::string, std::string> chat_templates(const fs::path& folder) { return templates_of(folder); }
+
 std::vector<ChatMessage> chat_messages(const JsonValue& list) {
   std::vector<ChatMessage> messages;
   for (const JsonValue& one : list.items()) {

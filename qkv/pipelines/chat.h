@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,6 +36,9 @@ struct ChatTemplateOptions {
   // eos_token, unk_token, sep_token, pad_token, cls_token, mask_token) may be replaced.
   std::vector<std::pair<std::string, JsonValue>> variables = {};
 };
+
+// The sources of a folder's chat templates by name, "default" the usual one; empty: none.
+std::map<std::string, std::string> chat_templates(const std::filesystem::path& folder);
 
 // A folder's chat template. Const: safe to use from several threads.
 class ChatTemplate {

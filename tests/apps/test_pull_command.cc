@@ -124,13 +124,13 @@ TEST_F(PullCommand, PrintsTheFolderThatOthersFindByName) {
 TEST_F(PullCommand, PrintsJson) {
   const Outcome pulled = run_here("pull org/tiny#main --include '*.json' --exclude 'tok*' --json");
   ASSERT_EQ(pulled.status, 0) << pulled.err;
-  const nlohmann::json json = nlohmann::json::parse(pulled.out);
-  EXPECT_EQ(json.at("model"), "org/tiny@main");
-  EXPECT_EQ(json.at("revision"), "main");
-  EXPECT_EQ(json.at("commit"), hub_.commit);
-  EXPECT_EQ(json.at("folder"), path("cache/models--org--tiny/snapshots/" + hub_.commit));
+  const nlohmann::json report = nlohmann::json::parse(pulled.out);
+  EXPECT_EQ(report.at("model"), "org/tiny@main");
+  EXPECT_EQ(report.at("revision"), "main");
+  EXPECT_EQ(report.at("commit"), hub_.commit);
+  EXPECT_EQ(report.at("folder"), path("cache/models--org--tiny/snapshots/" + hub_.commit));
   int64_t bytes = 0;
-  for (const auto& file : json.at("files")) {
+  for (const auto& file : report.at("files")) {
     const std::string name = file.at("path");
     EXPECT_TRUE(name.ends_with(".json") && !name.starts_with("tok")) << name;
     EXPECT_EQ(file.at("bytes"), hub_.files.at(name).size());
@@ -138,8 +138,8 @@ TEST_F(PullCommand, PrintsJson) {
     bytes += file.at("bytes").get<int64_t>();
   }
   EXPECT_GT(bytes, 0);
-  EXPECT_EQ(json.at("downloaded_bytes"), bytes);
-  EXPECT_EQ(json.at("files").size() + json.at("skipped").size(), hub_.files.size());
+  EXPECT_EQ(report.at("downloaded_bytes"), bytes);
+  EXPECT_EQ(report.at("files").size() + report.at("skipped").size(), hub_.files.size());
 }
 
 TEST_F(PullCommand, ShowsRateAndTimeLeftOnATerminal) {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numbers>
 
 #include "qkv/base/error.h"
 #include "qkv/base/json.h"
 #include "qkv/models/gguf/gguf_architecture.h"
+#include "qkv/models/gguf/llama3_scaling.h"
 
 namespace qkv::models {
 
@@ -80,29 +80,13 @@ std::span<const float> factors_of(const GgufModel& model, const char* name, int6
   return values.values();  // of the mapped file, which the model keeps
 }
 
-// LLaMA 3 divides rotary frequencies by a function of their wavelengths (transformers,
-// modeling_rope_utils.py). A converted file has the divisors, computed with these constants and a factor.
-struct Llama3Scaling {
-  static constexpr double kLow = 1, kHigh = 4, kFirstPositions = 8192;
-  double factor = 1;
-
-  double divisor(double wavelength) const {
-    const double turns = kFirstPositions / wavelength;
-    if (turns > kHigh) return 1;
-    if (turns < kLow) return factor;
-    const double smooth = (turns - kLow) / (kHigh - kLow);
-    return 1 / ((1 - smooth) / factor + smooth);
-  }
-};
-
 // The factors of LLaMA 3 in "rope_scaling", from the divisors in the file.
 void put_llama3(const GgufModel& model, int64_t head_width, double base, ConfigWriter& config) {
   const std::span<const float> values = factors_of(model, kRotaryDivisors, head_width / 2);
   const Llama3Scaling llama3{values.empty() ? 0.0 : double{*std::ranges::max_element(values)}};
   bool same = !values.empty();
   for (size_t i = 0; i < values.size(); ++i) {
-    const double frequency = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head_width));
-    const double expected = llama3.divisor(2 * std::numbers::pi / frequency);
+    const double expected = llama3.divisor(static_cast<int64_t>(i), head_width, base);
     same = same && std::abs(double{values[i]} - expected) < 1e-4 * expected;
   }
   if (!same) {

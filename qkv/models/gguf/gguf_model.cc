@@ -66,6 +66,29 @@ const GgufArchitecture& architecture_of(const io::GgufFile& file) {
 
 }  // namespace
 
+std::string GgufModel::own_name(std::string_view model_type, std::string_view name) {
+  const auto architecture =
+      std::ranges::find(gguf_architectures(), model_type, &GgufArchitecture::model_type);
+  if (architecture == gguf_architectures().end()) return "";
+  // The layer's number is the only number between dots.
+  std::string pattern(name), layer;
+  for (size_t at = 0; at < pattern.size() && layer.empty(); at = pattern.find('.', at + 1)) {
+    const size_t begin = at + 1, end = std::min(pattern.find('.', begin), pattern.size());
+    layer = pattern.substr(begin, end - begin);
+    if (layer.find_first_not_of("0123456789") == std::string::npos && !layer.empty()) {
+      pattern.replace(begin, end - begin, "#");
+    } else {
+      layer.clear();
+    }
+  }
+  const size_t dot = pattern.rfind('.');
+  const auto module = std::ranges::find(architecture->modules, pattern.substr(0, dot), &GgufModule::second);
+  if (module == architecture->modules.end()) return "";
+  std::string own(module->first);
+  if (const size_t number = own.find('#'); number != std::string::npos) own.replace(number, 1, layer);
+  return own + pattern.substr(dot);
+}
+
 GgufModel::GgufModel(const std::filesystem::path& path) {
   const std::vector<std::filesystem::path> paths = parts_of(path);
   std::error_code unreadable;

@@ -28,6 +28,12 @@ class GgufModel final : public io::TensorFile {
   // together and for an architecture that is not supported, listing those that are.
   explicit GgufModel(const std::filesystem::path& path);
 
+  // The name in GGUF files of a tensor of this family ("llama"), the inverse of gguf_architectures(); empty:
+  // none.
+  static std::string own_name(std::string_view model_type, std::string_view name);
+  // All parts of the file.
+  const std::vector<io::GgufFile>& parts() const { return parts_; }
+
   // The content of a file of the folder; nothing if a GGUF file has no counterpart of it. Throws DataError,
   // naming the key, for metadata that are missing or that have no counterpart here.
   std::optional<std::string> text_file(std::string_view name) const;

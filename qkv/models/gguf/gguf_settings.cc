@@ -8,6 +8,7 @@
 #include "qkv/base/json.h"
 #include "qkv/base/utf8.h"
 #include "qkv/models/gguf/gguf_model.h"
+#include "qkv/models/gguf/gguf_vocabulary.h"
 
 namespace qkv::models {
 namespace {
@@ -22,7 +23,6 @@ constexpr const char* kChatTemplate = "tokenizer.chat_template";
 constexpr std::array<std::string_view, 12> kEndTexts{
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",   "<|eom_id|>",
     "<EOT>",      "_<EOT>",     "[EOT]",   "</s>",          "<|end_of_text|>", "<eos>"};
-constexpr int64_t kControlType = 3;  // "tokenizer.ggml.token_type"
 
 // llama.cpp's enum llama_pooling_type, 1 to 3.
 constexpr std::array<std::string_view, 3> kPoolings{"mean", "cls", "lasttoken"};
@@ -87,7 +87,7 @@ std::vector<int32_t> GgufModel::end_ids() const {
   const std::vector<std::string_view> tokens = file().texts(kTokens);
   const std::vector<int64_t> types = file().integers("tokenizer.ggml.token_type");
   for (size_t id = 0; id < std::min(tokens.size(), types.size()); ++id) {
-    if (types[id] == kControlType && std::ranges::count(kEndTexts, tokens[id]) > 0)
+    if (types[id] == TokenType::control && std::ranges::count(kEndTexts, tokens[id]) > 0)
       add(static_cast<int32_t>(id));
   }
   return ids;

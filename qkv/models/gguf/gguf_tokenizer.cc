@@ -9,6 +9,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
 #include "qkv/models/gguf/gguf_model.h"
+#include "qkv/models/gguf/gguf_vocabulary.h"
 
 namespace qkv::models {
 namespace {
@@ -16,31 +17,6 @@ namespace {
 using TokenizerJson = nlohmann::ordered_json;
 
 constexpr std::string_view kSpaceLetter = "\xE2\x96\x81";  // U+2581
-
-// "tokenizer.ggml.token_type"; the others are normal, unused and byte tokens.
-constexpr int64_t kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4;
-
-// Byte-level tokenizers by "tokenizer.ggml.pre": how a text is divided before its bytes are merged.
-struct Division {
-  std::string_view name;
-  const char* pattern;       // null: GPT-2's; "": digits one by one, then GPT-2's
-  bool compose = false;      // Unicode's NFC first
-  bool whole_words = false;  // a word that is a token is not merged
-};
-constexpr const char* kLlama3Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwenPattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::array kDivisions{Division{"gpt-2", nullptr},
-                                Division{"default", nullptr},
-                                Division{"llama-bpe", kLlama3Pattern, false, true},
-                                Division{"smaug-bpe", kLlama3Pattern},
-                                Division{"dbrx", kLlama3Pattern},
-                                Division{"qwen2", kQwenPattern, true},
-                                Division{"smollm", ""},
-                                Division{"starcoder", ""},
-                                Division{"refact", ""},
-                                Division{"command-r", ""}};
 
 TokenizerJson byte_level(bool divides) {
   return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", divides}};
@@ -92,7 +68,8 @@ void put_sentencepiece(const io::GgufFile& file, TokenizerJson& tokenizer) {
 // A piece of WordPiece as BERT spells it: in GGUF files, pieces that begin a word have a space before them,
 // and others no "##".
 std::string wordpiece_of(std::string_view token, int64_t type) {
-  const bool whole = type == kControl || type == kUnknown || (token.starts_with('[') && token.ends_with(']'));
+  const bool whole = type == TokenType::control || type == TokenType::unknown ||
+                     (token.starts_with('[') && token.ends_with(']'));
   if (whole) return std::string(token);
   return token.starts_with(kSpaceLetter) ? std::string(token.substr(kSpaceLetter.size()))
                                          : concat("##", token);
@@ -103,7 +80,7 @@ void put_bert(const std::vector<std::string_view>& tokens, const std::vector<int
               TokenizerJson& tokenizer) {
   bool lowercase = true;
   for (size_t id = 0; id < tokens.size(); ++id) {
-    const bool normal = id >= types.size() || types[id] == kNormal;
+    const bool normal = id >= types.size() || types[id] == TokenType::normal;
     const bool capital = std::ranges::any_of(tokens[id], [](char c) { return c >= 'A' && c <= 'Z'; });
     if (normal && capital && !tokens[id].starts_with('[')) lowercase = false;
   }
@@ -163,7 +140,7 @@ std::string GgufModel::tokenizer_json() const {
       file().reject(key_of(name), concat("one value for each of ", tokens.size(), " tokens"));
   };
   std::vector<int64_t> types = file().integers(key_of("token_type"));
-  if (types.empty()) types.assign(tokens.size(), kNormal);
+  if (types.empty()) types.assign(tokens.size(), TokenType::normal);
   per_token("token_type", types.size());
 
   nlohmann::json vocabulary = nlohmann::json::object();  // found by name; an ordered one searches it
@@ -172,14 +149,16 @@ std::string GgufModel::tokenizer_json() const {
     if (!valid_utf8(tokens[id])) file().reject(key_of("tokens"), concat("UTF-8 as token ", id));
     const std::string text = words ? wordpiece_of(tokens[id], types[id]) : std::string(tokens[id]);
     vocabulary[text] = id;
-    if (types[id] != kControl && types[id] != kUserDefined && types[id] != kUnknown) continue;
+    if (types[id] != TokenType::control && types[id] != TokenType::user_defined &&
+        types[id] != TokenType::unknown)
+      continue;
     added.push_back({{"id", id},
                      {"content", text},
                      {"single_word", false},
                      {"lstrip", false},
                      {"rstrip", false},
                      {"normalized", false},
-                     {"special", types[id] != kUserDefined}});
+                     {"special", types[id] != TokenType::user_defined}});
   }
   if (vocabulary.size() != tokens.size()) file().reject(key_of("tokens"), "different tokens");
 
