@@ -38,7 +38,7 @@ struct StepLevels {
 
   StepLevels() {
     std::array<std::byte, 18> block{};
-    for (int i = 0; i < 16; ++i) block[static_cast<size_t>(2 + i)] = static_cast<std::byte>(i);
+    for (size_t i = 0; i < 16; ++i) block[2 + i] = static_cast<std::byte>(i);
     NumberGroup group;
     read_block(DType::iq4_nl, block.data(), &group);
     for (size_t i = 0; i < 16; ++i) steps[i] = group.integers[i];

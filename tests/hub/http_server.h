@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <list>
 #include <map>
@@ -55,6 +56,7 @@ class HttpTestServer {
   explicit HttpTestServer(Handler handler, const std::string& certificate = {}, const std::string& key = {})
       : handler_(std::move(handler)), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
     if (!certificate.empty()) {
+      std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to clients that have left
       tls_.reset(SSL_CTX_new(TLS_server_method()));
       EXPECT_EQ(SSL_CTX_use_certificate_chain_file(tls_.get(), certificate.c_str()), 1);
       EXPECT_EQ(SSL_CTX_use_PrivateKey_file(tls_.get(), key.c_str(), SSL_FILETYPE_PEM), 1);

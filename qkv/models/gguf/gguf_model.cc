@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <span>
 #include <string_view>
@@ -30,10 +31,16 @@ std::pair<std::string, std::string> pattern_of(std::string_view module) {
 std::vector<std::filesystem::path> parts_of(const std::filesystem::path& path) {
   const std::string name = path.stem().string();
   constexpr size_t kEnding = 15;  // "-00001-of-00003"
-  int part = 0, parts = 0, read = 0;
-  if (name.size() < kEnding ||
-      std::sscanf(name.c_str() + name.size() - kEnding, "-%5d-of-%5d%n", &part, &parts, &read) != 2 ||
-      read != static_cast<int>(kEnding) || part < 1 || part > parts)
+  if (name.size() < kEnding) return {path};
+  const std::string_view ending_of_name = std::string_view(name).substr(name.size() - kEnding);
+  const auto number_at = [&](size_t at) {  // of five digits; 0 for other texts
+    int number = 0;
+    const char* const from = ending_of_name.data() + at;
+    const auto [end, error] = std::from_chars(from, from + 5, number);
+    return error == std::errc() && end == from + 5 ? number : 0;
+  };
+  const int part = number_at(1), parts = number_at(10);
+  if (ending_of_name[0] != '-' || ending_of_name.substr(6, 4) != "-of-" || part < 1 || part > parts)
     return {path};
   std::vector<std::filesystem::path> all;
   for (int i = 1; i <= parts; ++i) {

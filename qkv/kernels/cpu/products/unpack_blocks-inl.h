@@ -100,7 +100,7 @@ HWY_INLINE void widen_halves_of(const std::byte* blocks, int64_t count, size_t b
 
 // One group a block.
 template <DType kDType>
-HWY_NOINLINE void unpack_halves(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
+HWY_NOINLINE void unpack_halves(const std::byte* blocks, int64_t count, uint8_t* /*numbers*/, float* scales,
                                 float* offsets) {
   constexpr size_t kBytes = layout_of(kDType).bytes;
   widen_halves_of(blocks, count, kBytes, scales);
@@ -183,8 +183,8 @@ HWY_INLINE void unpack_k_scales(const std::byte* block, float* scales, float* of
 }
 
 template <DType kDType>
-HWY_NOINLINE void unpack_all_k_scales(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
-                                      float* offsets) {
+HWY_NOINLINE void unpack_all_k_scales(const std::byte* blocks, int64_t count, uint8_t* /*numbers*/,
+                                      float* scales, float* offsets) {
   for (int64_t b = 0; b < count; ++b, blocks += layout_of(kDType).bytes)
     unpack_k_scales(blocks, scales + 8 * b, offsets + 8 * b);
 }
@@ -222,8 +222,8 @@ HWY_NOINLINE void unpack_q5_k(const std::byte* blocks, int64_t count, uint8_t* n
 }
 
 // 16 groups of 16.
-HWY_NOINLINE void unpack_q6_k_scales(const std::byte* blocks, int64_t count, uint8_t* numbers, float* scales,
-                                     float* offsets) {
+HWY_NOINLINE void unpack_q6_k_scales(const std::byte* blocks, int64_t count, uint8_t* /*numbers*/,
+                                     float* scales, float* /*offsets*/) {
   for (int64_t b = 0; b < count; ++b, blocks += layout_of(DType::q6_k).bytes) {
     const float scale = widened(Float16{half_bits(blocks + 208)});
     for (int g = 0; g < 16; ++g)
