@@ -137,7 +137,8 @@ void SafetensorsFile::read_header() {
 }
 
 void SafetensorsFile::read_encodings() {
-  for (const auto& [key, value] : metadata_) {
+  for (const auto& item : metadata_) {
+    const std::string &key = item.first, &value = item.second;
     if (!key.starts_with(kEncodingKey)) continue;
     const std::string name = key.substr(kEncodingKey.size());
     const auto reject = [&](const std::string& expected, const std::string& found) {

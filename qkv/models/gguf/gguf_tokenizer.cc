@@ -179,7 +179,7 @@ std::string GgufModel::tokenizer_json() const {
     tokenizer["model"]["merges"] = merges_of(file(), key_of("merges"));
     put_byte_level(file(), tokenizer);
   }
-  tokenizer["model"]["vocab"] = std::move(vocabulary);
+  tokenizer["model"]["vocab"] = vocabulary;
 
   // The tokens around a text.
   const bool starts = pieces || words || tokenizer["model"].value("ignore_merges", false);
