@@ -41,7 +41,7 @@ struct Float16 {
   friend bool operator==(Float16, Float16) = default;
 };
 
-// The storage of a dtype: blocks of this many numbers, in so many bytes. 1 number: an element.
+// How a dtype is stored: a block of `block` numbers has `bytes` bytes. A block of one number is an element.
 struct DTypeLayout {
   const char* name;
   int64_t block;

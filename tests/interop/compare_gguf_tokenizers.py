@@ -40,28 +40,28 @@ class ModelParameters(ctypes.Structure):
 class Peer:
     """llama.cpp's tokenizer, by its C interface (llama.h)."""
 
-    library = ctypes.CDLL(next(Path(xllamacpp.__file__).parent.glob("xllamacpp*.so")))
+    llama = ctypes.CDLL(next(Path(xllamacpp.__file__).parent.glob("xllamacpp*.so")))
     quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda level, text, data: None)
 
     def __init__(self, path):
-        library = self.library
-        library.llama_log_set(self.quiet, None)
-        library.llama_backend_init()
-        library.llama_model_default_params.restype = ModelParameters
-        library.llama_model_load_from_file.argtypes = [ctypes.c_char_p, ModelParameters]
+        llama = self.llama
+        llama.llama_log_set(self.quiet, None)
+        llama.llama_backend_init()
+        llama.llama_model_default_params.restype = ModelParameters
+        llama.llama_model_load_from_file.argtypes = [ctypes.c_char_p, ModelParameters]
         for name in ("llama_model_load_from_file", "llama_model_get_vocab"):
-            getattr(library, name).restype = ctypes.c_void_p
-        library.llama_model_get_vocab.argtypes = [ctypes.c_void_p]
-        library.llama_tokenize.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_int32),
+            getattr(llama, name).restype = ctypes.c_void_p
+        llama.llama_model_get_vocab.argtypes = [ctypes.c_void_p]
+        llama.llama_tokenize.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_int32),
                                            ctypes.c_int32, ctypes.c_bool, ctypes.c_bool]
-        model = library.llama_model_load_from_file(str(path).encode(), library.llama_model_default_params())
+        model = llama.llama_model_load_from_file(str(path).encode(), llama.llama_model_default_params())
         if not model:
             sys.exit(f"llama.cpp does not open {path}")
-        self.vocabulary = library.llama_model_get_vocab(model)
+        self.vocabulary = llama.llama_model_get_vocab(model)
 
     def ids(self, text):
         room = (ctypes.c_int32 * (len(text) + 16))()
-        count = self.library.llama_tokenize(self.vocabulary, text, len(text), room, len(room), True, True)
+        count = self.llama.llama_tokenize(self.vocabulary, text, len(text), room, len(room), True, True)
         return list(room[:count])
 
 

@@ -169,12 +169,7 @@ HWY_INLINE void multiply_panel(const BlockPanel& panel, const PanelRows& rows) {
     now == 3   ? multiply_word_rows<3>(panel, some)
     : now == 2 ? multiply_word_rows<2>(panel, some)
                : multiply_word_rows<1>(panel, some);
-    some.count -= now;
-    some.numbers = static_cast<const int16_t*>(some.numbers) + now * some.stride;
-    some.scales += now * some.group_stride;
-    some.shifts += now * some.group_stride;
-    some.sums += now * 2 * some.group_stride;
-    some.y += now * some.y_stride;
+    some.drop(now, sizeof(int16_t));
   }
 }
 

@@ -9,6 +9,7 @@
 // Some columns (rows of weights) at a time are unpacked into a panel, in the L1 cache while the rows pass:
 // the same four (or, as words, two) numbers of all its columns side by side, then the next of each.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "qkv/kernels/cpu/products/grouped_rows.h"
@@ -36,6 +37,16 @@ struct PanelRows {
   int64_t group_stride = 0;  // between rows of scales and shifts; twice as much of sums
   float* y = nullptr;        // adds to it
   int64_t y_stride = 0;
+
+  // Leaves out the first rows, whose numbers have this many bytes.
+  void drop(int64_t rows, int64_t number_bytes) {
+    count -= rows;
+    numbers = static_cast<const std::byte*>(numbers) + rows * stride * number_bytes;
+    scales += rows * group_stride;
+    shifts += rows * group_stride;
+    sums += rows * 2 * group_stride;
+    y += rows * y_stride;
+  }
 };
 
 // With AVX-512 VNNI: panels of bytes with kVnniCols columns.

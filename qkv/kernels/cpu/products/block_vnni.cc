@@ -174,12 +174,7 @@ void multiply_panel_vnni(const BlockPanel& panel, const PanelRows& rows) {
     : now == 4 ? multiply_rows<4>(panel, some)
     : now == 2 ? multiply_rows<2>(panel, some)
                : multiply_rows<1>(panel, some);
-    some.count -= now;
-    some.numbers = static_cast<const int8_t*>(some.numbers) + now * some.stride;
-    some.scales += now * some.group_stride;
-    some.shifts += now * some.group_stride;
-    some.sums += now * 2 * some.group_stride;
-    some.y += now * some.y_stride;
+    some.drop(now, sizeof(int8_t));
   }
 }
 
