@@ -1,11 +1,21 @@
 #include "qkv/models/gguf/gguf_architecture.h"
 
 #include <array>
+#include <cstddef>
 
 namespace qkv::models {
 namespace {
 
-constexpr std::array kLlamaModules{GgufModule{"token_embd", "model.embed_tokens"},
+template <size_t A, size_t B>
+constexpr std::array<GgufModule, A + B> joined(const std::array<GgufModule, A>& first,
+                                               const std::array<GgufModule, B>& second) {
+  std::array<GgufModule, A + B> all{};
+  for (size_t i = 0; i < A; ++i) all[i] = first[i];
+  for (size_t i = 0; i < B; ++i) all[A + i] = second[i];
+  return all;
+}
+
+constexpr std::array kGatedModules{GgufModule{"token_embd", "model.embed_tokens"},
                                    GgufModule{"output_norm", "model.norm"},
                                    GgufModule{"output", "lm_head"},
                                    GgufModule{"blk.#.attn_norm", "model.layers.#.input_layernorm"},
@@ -15,29 +25,19 @@ constexpr std::array kLlamaModules{GgufModule{"token_embd", "model.embed_tokens"
                                    GgufModule{"blk.#.attn_q_norm", "model.layers.#.self_attn.q_norm"},
                                    GgufModule{"blk.#.attn_k_norm", "model.layers.#.self_attn.k_norm"},
                                    GgufModule{"blk.#.attn_output", "model.layers.#.self_attn.o_proj"},
-                                   GgufModule{"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"},
                                    GgufModule{"blk.#.ffn_gate", "model.layers.#.mlp.gate_proj"},
                                    GgufModule{"blk.#.ffn_up", "model.layers.#.mlp.up_proj"},
                                    GgufModule{"blk.#.ffn_down", "model.layers.#.mlp.down_proj"}};
 
+constexpr auto kLlamaModules = joined(
+    kGatedModules, std::array{GgufModule{"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"}});
+
 // Gemma 2 and 3 have norms of the sublayers' results, too.
-constexpr std::array kGemmaModules{
-    GgufModule{"token_embd", "model.embed_tokens"},
-    GgufModule{"output_norm", "model.norm"},
-    GgufModule{"output", "lm_head"},
-    GgufModule{"blk.#.attn_norm", "model.layers.#.input_layernorm"},
-    GgufModule{"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
-    GgufModule{"blk.#.attn_k", "model.layers.#.self_attn.k_proj"},
-    GgufModule{"blk.#.attn_v", "model.layers.#.self_attn.v_proj"},
-    GgufModule{"blk.#.attn_q_norm", "model.layers.#.self_attn.q_norm"},
-    GgufModule{"blk.#.attn_k_norm", "model.layers.#.self_attn.k_norm"},
-    GgufModule{"blk.#.attn_output", "model.layers.#.self_attn.o_proj"},
-    GgufModule{"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"},
-    GgufModule{"blk.#.ffn_norm", "model.layers.#.pre_feedforward_layernorm"},
-    GgufModule{"blk.#.ffn_gate", "model.layers.#.mlp.gate_proj"},
-    GgufModule{"blk.#.ffn_up", "model.layers.#.mlp.up_proj"},
-    GgufModule{"blk.#.ffn_down", "model.layers.#.mlp.down_proj"},
-    GgufModule{"blk.#.post_ffw_norm", "model.layers.#.post_feedforward_layernorm"}};
+constexpr auto kGemmaModules =
+    joined(kGatedModules,
+           std::array{GgufModule{"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"},
+                      GgufModule{"blk.#.ffn_norm", "model.layers.#.pre_feedforward_layernorm"},
+                      GgufModule{"blk.#.post_ffw_norm", "model.layers.#.post_feedforward_layernorm"}});
 
 constexpr std::array kPhi3Modules{GgufModule{"token_embd", "model.embed_tokens"},
                                   GgufModule{"output_norm", "model.norm"},
