@@ -70,6 +70,16 @@ TEST_F(QuantizeCommand, OtherCommandsTakeTheDType) {
   EXPECT_EQ(result("inspect @/model --dtype int8")["weight_bytes"], int8["weight_bytes"]);
 }
 
+TEST_F(QuantizeCommand, BlocksGiveTheSameScoresInAnyBatchAndWithAnyThreads) {
+  for (const char* dtype : {"q8_0", "q4_0"}) {
+    quantize(dtype);
+    const std::string model = concat("translate --scores @/", dtype);
+    const std::string both = output(model + " --threads 1", "forty-two\nseven hundred one\n");
+    EXPECT_EQ(both, output(model + " --threads 3", "forty-two\nseven hundred one\n"));
+    EXPECT_EQ(both, output(model, "forty-two\n") + output(model, "seven hundred one\n"));
+  }
+}
+
 TEST_F(QuantizeCommand, Int4IsQ4_0) {
   quantize("q4_0");
   quantize("int4");
