@@ -27,13 +27,14 @@ template <class Enum>
 struct EnumWords;
 template <>
 struct EnumWords<Activation> {
-  static constexpr std::array<std::pair<std::string_view, Activation>, 6> kWords{
+  static constexpr std::array<std::pair<std::string_view, Activation>, 7> kWords{
       {{"identity", Activation::identity},
        {"relu", Activation::relu},
        {"gelu", Activation::gelu_exact},
        {"gelu_tanh", Activation::gelu_tanh},
        {"silu", Activation::silu},
-       {"tanh", Activation::tanh}}};
+       {"tanh", Activation::tanh},
+       {"relu_squared", Activation::relu_squared}}};
 };
 template <>
 struct EnumWords<kernels::NormKind> {

@@ -277,6 +277,8 @@ constexpr std::array kProbes{
 
 void require_same_tokenizer(const std::filesystem::path& folder, const io::GgufMetadata& metadata,
                             const std::filesystem::path& to) {
+  if (const auto parent = to.parent_path(); !parent.empty() && !std::filesystem::is_directory(parent))
+    throw IoError(concat("cannot write ", to.string(), ": there is no folder ", parent.string()));
   const std::filesystem::path check = concat(to.string(), ".tokenizer-", getpid(), ".gguf");
   io::GgufWriter(check, metadata, {}).commit();
   std::optional<text::Tokenizer> theirs;
