@@ -26,7 +26,7 @@ def open(folder: str | os.PathLike[str], *, kind: str | None = None, **options: 
     device: "cpu" or "reference", which computes in double precision with plain loops.
     adapter: folder of a LoRA adapter.
     image_size: pixels a side that images are resized to, for image encoders; default: the model's.
-    cache_dtype: of keys and values, "f32" or "bf16".
+    cache_dtype: of keys and values, "f32", "bf16" or "q8_0".
     batch_tokens, cache_bytes, prefill_tokens, prefix_bytes: of the decoding engine, as `qkv generate --help`.
 
     Raises IoError (an OSError) for files that cannot be read, DataError and UsageError (ValueErrors).

@@ -4,8 +4,8 @@
 //
 // Arguments are valid: callers have checked shapes, ids and strides. Pointers are device addresses. On the
 // host are: the argument structs, query_offsets and key_offsets of AttentionShape, those of Segments,
-// `offsets` of AttentionCapture, and the rows and `weight_offsets` of CachedAttention, CacheStore and
-// CacheLoad (not the blocks that they name). Arrays without a stride are contiguous. Kernels are synchronous,
+// `offsets` of AttentionCapture, and `weight_offsets` of CachedAttention, and the rows of a cache (not
+// the blocks that they name). Arrays without a stride are contiguous. Kernels are synchronous,
 // or behave as if they were. A row of a result has the same bits whatever the other rows are.
 
 #include <cstdint>
@@ -72,6 +72,7 @@ struct Backend {
   void (*attention_cached)(const CachedAttention& attention);
   void (*store_cached)(const CacheStore& arguments);
   void (*load_cached)(const CacheLoad& arguments);
+  void (*copy_cached)(const CacheCopy& arguments);
 
   // Positions.
   void (*rotary)(const Rotary& arguments);

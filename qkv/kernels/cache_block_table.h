@@ -10,7 +10,8 @@
 namespace qkv::kernels {
 
 // The blocks of one sequence, of kPositions positions each. A position has a number: number n is row n %
-// kPositions of block n / kPositions, its keys followed by its values, in f32 or bf16. Positions never move.
+// kPositions of block n / kPositions, its keys followed by its values, in f32, bf16 or q8_0. Positions never
+// move.
 class CacheBlockTable {
  public:
   static constexpr int64_t kPositions = 16;

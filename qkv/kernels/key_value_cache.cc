@@ -29,4 +29,8 @@ Tensor load_cached(std::span<const CacheRow> from, DType dtype, Device device, i
   return to;
 }
 
+void copy_cached(const CacheRow& from, const CacheRow& to, DType dtype, Device device, int64_t width) {
+  backend(device).copy_cached({.from = from, .to = to, .bytes = bytes_of(dtype, width)});
+}
+
 }  // namespace qkv::kernels

@@ -8,10 +8,13 @@
 namespace qkv::kernels {
 
 // Position i of the rows, one after the other, = row i of keys [positions, key width] and values [positions,
-// value width], f32, any row stride; rounded to nearest even for a cache of dtype bf16.
+// value width], f32, any row stride; rounded for a cache of dtype bf16 or q8_0 (CacheStore).
 void store_cached(const Tensor& keys, const Tensor& values, DType dtype, std::span<const CacheRow> to);
 
 // The inverse: f32 [positions, width] on `device`; width: of keys and values together.
 Tensor load_cached(std::span<const CacheRow> from, DType dtype, Device device, int64_t width);
+
+// Position i of `to` = position i of `from`, the same bytes; width: of keys and values together.
+void copy_cached(const CacheRow& from, const CacheRow& to, DType dtype, Device device, int64_t width);
 
 }  // namespace qkv::kernels

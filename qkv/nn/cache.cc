@@ -28,10 +28,12 @@ void require_sequences(size_t sequences, const Offsets& hypothesis_offsets) {
 }
 
 DType checked(DType dtype) {
-  if (dtype != DType::f32 && dtype != DType::bf16)
-    throw UsageError(concat("cache: expected dtype f32 or bf16, found ", name_of(dtype)));
+  if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::q8_0)
+    throw UsageError(concat("cache: expected dtype f32, bf16 or q8_0, found ", name_of(dtype)));
   return dtype;
 }
+
+bool fits_blocks(DType dtype, int64_t width) { return width % layout_of(dtype).block == 0; }
 
 // Removes the elements of sequences without rows.
 template <class T>
@@ -81,6 +83,10 @@ int64_t block_bytes(int64_t positions, int64_t width, DType dtype) {
   if (positions < 0 || width < 0 || positions > kMost / std::max<int64_t>(1, width) / 64) {
     throw UsageError(concat("cache: expected sizes of fewer than 2^54 elements, found ", positions,
                             " positions of width ", width));
+  }
+  if (!fits_blocks(dtype, width)) {
+    throw UsageError(concat("cache: expected keys and values of a multiple of ", layout_of(dtype).block,
+                            " numbers for dtype ", name_of(dtype), ", found ", width));
   }
   return static_cast<int64_t>(bytes_of(dtype, whole_blocks(positions) * width));
 }
@@ -157,10 +163,19 @@ void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offse
     }
     first += sequence.rows;
   }
+  if (!fits_blocks(options_.dtype, keys.cols()) || !fits_blocks(options_.dtype, values.cols())) {
+    throw ShapeError(concat("cache: expected widths that are multiples of ", layout_of(options_.dtype).block,
+                            " for dtype ", name_of(options_.dtype), ", found keys ", keys.shape(),
+                            " and values ", values.shape()));
+  }
   key_width_ = keys.cols();
   value_width_ = values.cols();
   device_ = keys.device();
-  std::vector<kernels::CacheRow> to(numbers_.size());
+  kernels::store_cached(keys, values, options_.dtype, take_positions(offsets));
+}
+
+std::vector<kernels::CacheRow> KeyValueCache::take_positions(const Offsets& offsets) {
+  std::vector<kernels::CacheRow> taken(numbers_.size());
   int64_t row = 0;
   for (Sequence& sequence : sequences_) {
     int64_t needed = offsets.begin(row + sequence.rows) - offsets.begin(row);
@@ -168,12 +183,12 @@ void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offse
       std::vector<int32_t>& own = numbers_[static_cast<size_t>(row)];
       for (int64_t i = 0; i < offsets.length(row); ++i)
         own.push_back(take_position(sequence, std::ssize(own) + sequence.forgotten, needed--));
-      to[static_cast<size_t>(row)].numbers = std::span(own).last(static_cast<size_t>(offsets.length(row)));
+      taken[static_cast<size_t>(row)].numbers = std::span(own).last(static_cast<size_t>(offsets.length(row)));
     }
     for (int64_t own = row - sequence.rows; own < row; ++own)
-      to[static_cast<size_t>(own)].blocks = sequence.blocks.blocks();
+      taken[static_cast<size_t>(own)].blocks = sequence.blocks.blocks();
   }
-  kernels::store_cached(keys, values, options_.dtype, to);
+  return taken;
 }
 
 void KeyValueCache::forget() {
@@ -318,10 +333,9 @@ KeyValueCache KeyValueCache::share(int64_t positions) const {
   shared.numbers_.front().assign(own.begin(), after);
   const kernels::CacheRow rest{from.blocks.blocks(), {after, own.end()}};
   if (rest.numbers.empty()) return shared;
-  const Tensor copied =
-      kernels::load_cached(std::span(&rest, 1), options_.dtype, device_, key_width_ + value_width_);
-  shared.append(copied.columns(0, key_width_), copied.columns(key_width_, value_width_),
-                Offsets::uniform(1, std::ssize(rest.numbers)));
+  const std::vector<kernels::CacheRow> copies =
+      shared.take_positions(Offsets::uniform(1, std::ssize(rest.numbers)));
+  kernels::copy_cached(rest, copies.front(), options_.dtype, device_, key_width_ + value_width_);
   return shared;
 }
 
@@ -360,6 +374,10 @@ MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& o
       keys_and_values.rows() != offsets.tokens()) {
     throw ShapeError(concat("memory: expected f32 keys and values [", offsets.tokens(), ", width], found ",
                             name_of(keys_and_values.dtype()), " ", keys_and_values.shape()));
+  }
+  if (!fits_blocks(dtype, width_)) {
+    throw ShapeError(concat("memory: expected a width that is a multiple of ", layout_of(dtype).block,
+                            " for dtype ", name_of(dtype), ", found ", width_));
   }
   for (int64_t s = 0; s < offsets.sequences(); ++s) {
     const Tensor own = keys_and_values.slice_rows(offsets.begin(s), offsets.length(s));

@@ -11,7 +11,9 @@
 namespace qkv::nn {
 
 struct CacheOptions {
-  DType dtype = DType::f32;  // f32, or bf16 for half the memory; keys and values are rounded to nearest
+  // f32; bf16, half the memory; or q8_0, 8 bits in blocks of 32 with a scale, 0.27 of it. Keys and values are
+  // rounded to nearest.
+  DType dtype = DType::f32;
   // Positions before the last `window` are dropped, because no later query attends to them; 0: none.
   int64_t window = 0;
 };
@@ -23,8 +25,8 @@ struct CacheOptions {
 class KeyValueCache {
  public:
   KeyValueCache() = default;
-  // Creates `sequences` sequences of one empty row each. Throws UsageError for a dtype other than f32 or
-  // bf16, and for a negative number or window.
+  // Creates `sequences` sequences of one empty row each. Throws UsageError for a dtype other than f32, bf16
+  // or q8_0, and for a negative number or window.
   explicit KeyValueCache(int64_t sequences, const CacheOptions& options = {});
   // Not copyable: a copy would append to the same blocks.
   KeyValueCache(KeyValueCache&&) = default;
@@ -39,7 +41,8 @@ class KeyValueCache {
 
   // Appends positions offsets.begin(i) to offsets.end(i) to row i: keys [positions, key width], values
   // [positions, value width], f32, any strides. The first call determines the widths and the device. Rows of
-  // a sequence must have equal lengths. Throws ShapeError.
+  // a sequence must have equal lengths. Throws ShapeError, also for widths that are no multiples of the
+  // dtype's block.
   void append(const Tensor& keys, const Tensor& values, const Offsets& offsets);
   // Drops positions that have left the window, in groups of positions. Call it after the attention of a step,
   // whose queries still see further back than the next ones.
@@ -83,6 +86,8 @@ class KeyValueCache {
     int32_t next = 0, end = 0;                 // numbers of the last tensor's unused positions
     int64_t forgotten = 0;                     // positions dropped at the beginning
   };
+  // New positions of the rows, whose numbers are appended.
+  std::vector<kernels::CacheRow> take_positions(const Offsets& offsets);
   int32_t take_position(Sequence& sequence, int64_t position, int64_t needed);
   const Sequence& sequence_of(int64_t row) const;
   void require_row(int64_t row) const;
@@ -104,14 +109,14 @@ struct CacheUse {
 // attention. Throws UsageError for negative numbers and overflow.
 int64_t cached_positions(const CacheUse& use, int64_t window, Device device);
 // Upper bound of a KeyValueCache's bytes in blocks for a sequence with this total number of positions over
-// its rows.
+// its rows. Throws UsageError for sizes that overflow and a width that is no multiple of the dtype's block.
 int64_t block_bytes(int64_t positions, int64_t width, DType dtype);
 
 // One layer's keys and values of the encoder output, computed once per sentence and shared by its hypotheses.
 class MemoryKeyValues {
  public:
   MemoryKeyValues() = default;
-  // keys_and_values: f32 [memory tokens, key width + value width], stored as dtype f32 or bf16.
+  // keys_and_values: f32 [memory tokens, key width + value width], stored as dtype f32, bf16 or q8_0.
   MemoryKeyValues(const Tensor& keys_and_values, const Offsets& offsets, DType dtype = DType::f32);
 
   int64_t sentences() const { return static_cast<int64_t>(sentences_.size()); }

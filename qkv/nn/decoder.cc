@@ -102,18 +102,10 @@ void DecoderState::reorder(std::span<const int32_t> parents, const Offsets& new_
 
 namespace {
 
-int64_t cache_bytes(const LayerOptions& layer, const CacheUse& use, int64_t memory_tokens, DType dtype,
-                    Device device) {
-  const auto width = [](const MultiheadAttentionOptions& own) {
-    const MultiheadAttentionOptions filled = completed(own);
-    return filled.key_heads * (filled.d_k + filled.d_v);
-  };
-  const int64_t positions = cached_positions(use, layer.attention.window, device);
-  int64_t bytes = block_bytes(positions, width(layer.self_attention()), dtype);
-  if (!layer.reads_memory) return bytes;
-  block_bytes(memory_tokens, width(layer.cross_attention()), dtype);  // throws where the product overflows
-  bytes += static_cast<int64_t>(bytes_of(dtype, memory_tokens * width(layer.cross_attention())));
-  return bytes;
+// Of an attention's keys and values in blocks of positions.
+int64_t cache_bytes(const MultiheadAttentionOptions& filled, int64_t positions, DType dtype) {
+  return block_bytes(positions, filled.key_heads * filled.d_k, dtype) +
+         block_bytes(positions, filled.key_heads * filled.d_v, dtype);
 }
 
 }  // namespace
@@ -121,8 +113,14 @@ int64_t cache_bytes(const LayerOptions& layer, const CacheUse& use, int64_t memo
 int64_t cache_bytes(const StackOptions& stack, const CacheUse& use, int64_t memory_tokens, DType dtype,
                     Device device) {
   int64_t bytes = 0;
-  for (const LayerOptions& layer : stack.layers)
-    bytes += cache_bytes(layer, use, memory_tokens, dtype, device);
+  for (const LayerOptions& layer : stack.layers) {
+    bytes += cache_bytes(completed(layer.self_attention()),
+                         cached_positions(use, layer.attention.window, device), dtype);
+    if (!layer.reads_memory) continue;
+    const MultiheadAttentionOptions cross = completed(layer.cross_attention());
+    cache_bytes(cross, memory_tokens, dtype);  // throws where the product overflows
+    bytes += static_cast<int64_t>(bytes_of(dtype, memory_tokens * cross.key_heads * (cross.d_k + cross.d_v)));
+  }
   return bytes;
 }
 

@@ -23,6 +23,7 @@ LanguageStepModel::LanguageStepModel(std::shared_ptr<const models::LanguageModel
     : model_(std::move(model)), options_(options) {
   if (model_ == nullptr) throw UsageError("search: expected a model, found none");
   options_.validate();
+  cache_bytes({});  // throws where the cache's dtype does not fit the model
 }
 
 void LanguageStepModel::check(Ids prompt) const {

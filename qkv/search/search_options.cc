@@ -117,8 +117,8 @@ void check_prefix(Ids prefix, int64_t vocabulary, int32_t eos, const SearchOptio
 }
 
 void StepModelOptions::validate() const {
-  if (cache_dtype != DType::f32 && cache_dtype != DType::bf16)
-    throw UsageError(concat("cache_dtype: expected f32 or bf16, found ", name_of(cache_dtype)));
+  if (cache_dtype != DType::f32 && cache_dtype != DType::bf16 && cache_dtype != DType::q8_0)
+    throw UsageError(concat("cache_dtype: expected f32, bf16 or q8_0, found ", name_of(cache_dtype)));
 }
 
 }  // namespace qkv::search

@@ -30,7 +30,7 @@ struct CacheNeed {
 
 // How a step model caches what it has read.
 struct StepModelOptions {
-  DType cache_dtype = DType::f32;  // of keys and values; bf16 halves the memory, rounding changes last digits
+  DType cache_dtype = DType::f32;  // of keys and values: f32, bf16 or q8_0 (nn::CacheOptions)
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };

@@ -6,11 +6,13 @@
 #include "qkv/search/alignment.h"
 
 namespace qkv::search {
+
 TransformerStepModel::TransformerStepModel(std::shared_ptr<const models::Transformer> model,
                                            const StepModelOptions& options)
     : model_(std::move(model)), options_(options) {
   if (model_ == nullptr) throw UsageError("search: expected a model, found none");
   options_.validate();
+  cache_bytes({});  // throws where the cache's dtype does not fit the model
 }
 
 void TransformerStepModel::check(Ids source) const {

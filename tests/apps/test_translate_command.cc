@@ -181,14 +181,17 @@ TEST_F(TranslateCommand, MemoryOfTheEngineChangesNoResult) {
   expect_refusal("--cache-bytes -1", 2, {"--cache-bytes: expected 0", "-1"});
 }
 
-TEST_F(TranslateCommand, KeysAndValuesInBf16ChangeTheScoresALittle) {
-  const json f32 = translate_json(""), bf16 = translate_json("--cache-dtype bf16");
-  const double expected = f32["hypotheses"][0]["score"], found = bf16["hypotheses"][0]["score"];
-  EXPECT_NE(found, expected);
-  EXPECT_NEAR(found, expected, 0.05 * std::abs(expected));
+TEST_F(TranslateCommand, RoundedKeysAndValuesChangeTheScoresALittle) {
+  const json f32 = translate_json("");
+  const double expected = f32["hypotheses"][0]["score"];
+  for (const std::string dtype : {"bf16", "q8_0"}) {
+    const double found = translate_json("--cache-dtype " + dtype)["hypotheses"][0]["score"];
+    EXPECT_NE(found, expected) << dtype;
+    EXPECT_NEAR(found, expected, 0.05 * std::abs(expected)) << dtype;
+  }
   EXPECT_EQ(translate_json("--cache-dtype f32"), f32);
   expect_refusal("--cache-dtype bf61", 2,
-                 {"--cache-dtype: expected one of f32, bf16, found 'bf61'; did you mean 'bf16'?"});
+                 {"--cache-dtype: expected one of f32, bf16, q8_0, found 'bf61'; did you mean 'bf16'?"});
 }
 
 TEST_F(TranslateCommand, RefusesContradictions) {

@@ -21,9 +21,11 @@ using namespace qkv;
 using namespace qkv::testing;
 
 nn::StackOptions stack(nn::PositionKind kind, int64_t window) {
-  return {.layers = nn::alike(2, {.d_model = 24,
+  return {.layers = nn::alike(2, {.d_model = 32,
                                   .heads = 4,
                                   .key_heads = 2,
+                                  .d_k = 16,
+                                  .d_v = 32,
                                   .d_ff = 30,
                                   .norm = nn::NormPlacement::pre,
                                   .attention = {.positions = {.kind = kind}, .window = window},
@@ -46,11 +48,11 @@ bool same_bits(const Tensor& a, const Tensor& b) { return std::ranges::equal(a.v
 // For any division of a prompt into reads, its outputs and those of later steps have the same bits.
 TEST(Cache, ChunkedPrefillHasTheSameBits) {
   const Offsets all({0, 190, 193, 293});
-  const Tensor x = random_tensor({293, 24}, 3), next = random_tensor({3, 24}, 4);
+  const Tensor x = random_tensor({293, 32}, 3), next = random_tensor({3, 32}, 4);
   for (const auto kind : {nn::PositionKind::none, nn::PositionKind::rotary, nn::PositionKind::relative,
                           nn::PositionKind::alibi}) {
     for (const int64_t window : {0, 5, 70}) {
-      for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const DType dtype : {DType::f32, DType::bf16, DType::q8_0}) {
         const nn::Decoder decoder(stack(kind, window));
         nn::initialise(decoder, 5);
         nn::DecoderState whole = decoder.start({.offsets = all}, dtype);
@@ -128,7 +130,7 @@ TEST(Window, EqualsAMask) {
 TEST(Cache, MemoryIsSharedAndFreedByTheLastUser) {
   const nn::Decoder decoder(stack(nn::PositionKind::rotary, 0));
   nn::initialise(decoder, 5);
-  const Tensor x = random_tensor({60, 24}, 3), other = random_tensor({40, 24}, 7);
+  const Tensor x = random_tensor({60, 32}, 3), other = random_tensor({40, 32}, 7);
   const auto read = [&](const Tensor& rows, nn::DecoderState& state) {
     return decoder.read(rows, Offsets::uniform(1, rows.rows()), state);
   };
@@ -165,7 +167,7 @@ TEST(Cache, MemoryIsSharedAndFreedByTheLastUser) {
 TEST(Cache, AWindowLimitsSharing) {
   const nn::Decoder decoder(stack(nn::PositionKind::none, 20));
   nn::initialise(decoder, 5);
-  const Tensor x = random_tensor({200, 24}, 3), next = random_tensor({1, 24}, 4);
+  const Tensor x = random_tensor({200, 32}, 3), next = random_tensor({1, 32}, 4);
   nn::DecoderState state = decoder.start({.offsets = Offsets::uniform(1, 0)});
   decoder.read(x, Offsets::uniform(1, 200), state);
   EXPECT_TRUE(state.can_share(200));
@@ -179,7 +181,7 @@ TEST(Cache, AWindowLimitsSharing) {
 TEST(Cache, SplitIsTheInverseOfJoin) {
   const nn::Decoder decoder(stack(nn::PositionKind::alibi, 0));
   nn::initialise(decoder, 5);
-  const Tensor x = random_tensor({30, 24}, 3), next = random_tensor({3, 24}, 4);
+  const Tensor x = random_tensor({30, 32}, 3), next = random_tensor({3, 32}, 4);
   const Offsets offsets({0, 4, 21, 30});
   nn::DecoderState whole = decoder.start({.offsets = offsets}), again = decoder.start({.offsets = offsets});
   decoder.read(x, offsets, whole);
@@ -191,22 +193,44 @@ TEST(Cache, SplitIsTheInverseOfJoin) {
   EXPECT_TRUE(same_bits(decoder.step(next, again), decoder.step(next, whole)));
 }
 
-TEST(Cache, Bf16HalvesMemoryAndIsClose) {
-  const nn::Decoder decoder(stack(nn::PositionKind::rotary, 0));
+TEST(Cache, RoundedEntriesTakeLessMemoryAndAreClose) {
+  const nn::StackOptions options = stack(nn::PositionKind::rotary, 0);
+  const nn::Decoder decoder(options);
   nn::initialise(decoder, 5);
-  const Tensor x = random_tensor({50, 24}, 3), next = random_tensor({1, 24}, 4);
+  const Tensor x = random_tensor({50, 32}, 3), next = random_tensor({1, 32}, 4);
   const Offsets one = Offsets::uniform(1, 50);
-  nn::DecoderState wide = decoder.start({.offsets = one}),
-                   half = decoder.start({.offsets = one}, DType::bf16);
+  nn::DecoderState wide = decoder.start({.offsets = one});
   decoder.read(x, one, wide);
-  decoder.read(x, one, half);
-  EXPECT_EQ(half.bytes() * 2, wide.bytes());
-  EXPECT_LE(wide.bytes(), nn::cache_bytes(stack(nn::PositionKind::rotary, 0), {.prompt = 50}, 0, DType::f32));
-  const Tensor a = decoder.step(next, half), b = decoder.step(next, wide);
-  expect_close(a, b, "bf16", 3e-2);
-  EXPECT_FALSE(same_bits(a, b));
+  EXPECT_LE(wide.bytes(), nn::cache_bytes(options, {.prompt = 50}, 0, DType::f32));
+  const int64_t bytes = wide.bytes();
+  const Tensor exact = decoder.step(next, wide);
+  for (const DType dtype : {DType::bf16, DType::q8_0}) {
+    nn::DecoderState rounded = decoder.start({.offsets = one}, dtype);
+    decoder.read(x, one, rounded);
+    EXPECT_EQ(rounded.bytes() * 128, bytes * (dtype == DType::bf16 ? 64 : 34)) << name_of(dtype);
+    EXPECT_LE(rounded.bytes(), nn::cache_bytes(options, {.prompt = 50}, 0, dtype));
+    const Tensor found = decoder.step(next, rounded);
+    expect_close(found, exact, name_of(dtype), 3e-2);
+    EXPECT_FALSE(same_bits(found, exact)) << name_of(dtype);
+    EXPECT_THROW(rounded.join(decoder.start({.offsets = one})), UsageError);
+  }
   EXPECT_THROW(nn::KeyValueCache(1, {.dtype = DType::i32}), UsageError);
-  EXPECT_THROW(half.join(std::move(wide)), UsageError);
+}
+
+TEST(Cache, RefusesWidthsThatAreNoMultiplesOfTheBlock) {
+  nn::KeyValueCache cache(1, {.dtype = DType::q8_0});
+  for (const auto& [keys, values] : {std::pair(48, 32), std::pair(32, 16)}) {
+    EXPECT_THROW(
+        cache.append(random_tensor({2, keys}, 1), random_tensor({2, values}, 2), Offsets::uniform(1, 2)),
+        ShapeError);
+  }
+  EXPECT_EQ(cache.length(0), 0);
+  EXPECT_THROW(nn::MemoryKeyValues(random_tensor({2, 48}, 1), Offsets::uniform(1, 2), DType::q8_0),
+               ShapeError);
+  nn::StackOptions options = stack(nn::PositionKind::rotary, 0);
+  options.layers.front().key_heads = 1;  // of 16 numbers
+  EXPECT_THROW(nn::cache_bytes(options, {}, 0, DType::q8_0), UsageError);
+  EXPECT_EQ(nn::cache_bytes(options, {}, 0, DType::bf16), 0);
 }
 
 // Prompts that are read in chunks, then steps of one to three rows, which share the prompt.
@@ -249,7 +273,7 @@ TEST(PrefixCache, EvictsTheLeastRecentlyUsed) {
   using Ids = std::vector<int32_t>;
   const auto read = [&](const Ids& ids) {
     nn::DecoderState state = decoder.start({.offsets = Offsets::uniform(1, 0)});
-    decoder.read(random_tensor({std::ssize(ids), 24}, 1), Offsets::uniform(1, std::ssize(ids)), state);
+    decoder.read(random_tensor({std::ssize(ids), 32}, 1), Offsets::uniform(1, std::ssize(ids)), state);
     return state;
   };
   const auto keep = [&](const Ids& ids) { cache.keep(ids, read(ids)); };
@@ -295,7 +319,7 @@ TEST(PrefixCache, KeepsTheBeginningThatAWindowHasPassed) {
   std::vector<int32_t> ids(400, 4);
   nn::DecoderState state = decoder.start({.offsets = Offsets::uniform(1, 0)});
   for (const int64_t tokens : {100, 300}) {
-    decoder.read(random_tensor({tokens, 24}, 1), Offsets::uniform(1, tokens), state);
+    decoder.read(random_tensor({tokens, 32}, 1), Offsets::uniform(1, tokens), state);
     cache.keep(std::span(ids).first(tokens == 100 ? 100 : 400), state);
   }
   ids.push_back(5);
@@ -306,19 +330,19 @@ TEST(PrefixCache, KeepsTheBeginningThatAWindowHasPassed) {
 }
 
 TEST(KeyValueCache, ASharesMemoryDependsOnItsPositionsAlone) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::q8_0}) {
     nn::KeyValueCache cache(1, {.dtype = dtype});
     const auto append = [](nn::KeyValueCache& to, int64_t positions, uint64_t seed) {
-      to.append(random_tensor({positions, 4}, seed), random_tensor({positions, 6}, seed + 1),
+      to.append(random_tensor({positions, 32}, seed), random_tensor({positions, 64}, seed + 1),
                 Offsets::uniform(1, positions));
     };
     append(cache, 150, 1);
     const Tensor all = cache.load();
     for (const int64_t positions : {0, 3, 16, 63, 64, 70, 128, 145, 150}) {
       nn::KeyValueCache shared = cache.share(positions);
-      EXPECT_EQ(shared.bytes(), nn::block_bytes(positions, 10, dtype)) << positions;
+      EXPECT_EQ(shared.bytes(), nn::block_bytes(positions, 96, dtype)) << positions;
       append(shared, 200, 3);
-      EXPECT_EQ(shared.bytes(), nn::block_bytes(positions + 200, 10, dtype)) << positions;
+      EXPECT_EQ(shared.bytes(), nn::block_bytes(positions + 200, 96, dtype)) << positions;
       append(cache, 1, 5);
       EXPECT_TRUE(same_bits(shared.load().slice_rows(0, positions), all.slice_rows(0, positions)));
       nn::KeyValueCache alone(1, {.dtype = dtype});

@@ -194,7 +194,7 @@ void inspect_parts(const InspectArguments& arguments, const Model& model,
   if (!cache) return;
   std::cout << style.dim(concat("\nKV cache: ", bytes_text(cache->bytes), " for a text of ",
                                 grouped(cache->positions),
-                                " tokens; with --cache-dtype bf16, half of it.\n"));
+                                " tokens; half of it with --cache-dtype bf16, 0.27 with q8_0.\n"));
 }
 
 // The other models' parameters are counted, not the cost of a run.

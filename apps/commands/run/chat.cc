@@ -12,6 +12,7 @@
 #include "apps/chat/session.h"
 #include "apps/cli/field_options.h"
 #include "apps/cli/messages.h"
+#include "apps/engine_options.h"
 #include "apps/line_results.h"
 #include "apps/load_options.h"
 #include "apps/terminal.h"
@@ -226,8 +227,7 @@ void add_chat(Command& app) {
   add_field_options<search::Sampling>(*command, arguments->sampling, {search::Sampling::kSeed}, "drawn");
   command->add_flag("--greedy", arguments->greedy,
                     "Take the most likely tokens, whatever the model's default");
-  add_choice(*command, "--cache-dtype", arguments->cache_dtype, {{"f32", DType::f32}, {"bf16", DType::bf16}},
-             "Dtype of the KV cache. bf16 takes half the memory and changes last digits");
+  add_cache_dtype_option(*command, arguments->cache_dtype);
   add_threads_option(*command);
   command->callback([arguments] { chat(*arguments); });
 }

@@ -104,7 +104,9 @@ struct AttentionOutput {
 };
 
 // Position i of the rows `to`, one after the other, = row i of keys and values: f32 [positions, width] with
-// strides. Rounds to nearest even for bf16.
+// strides. dtype: f32, bf16, rounded to nearest even, or q8_0 (block_dtypes.h) of widths that are multiples
+// of 32: the scale is the f16 nearest to a 127th of the block's largest magnitude, and an integer the nearest
+// to the number divided by it, from -127 to 127. A block with a NaN or an infinity becomes NaN.
 struct CacheStore {
   int64_t key_width = 0, value_width = 0;
   const float *keys = nullptr, *values = nullptr;
@@ -121,6 +123,12 @@ struct CacheLoad {
   float* to = nullptr;
 };
 
+// Position i of `to` = position i of `from`, the same bytes.
+struct CacheCopy {
+  CacheRow from, to;
+  size_t bytes = 0;  // of a position
+};
+
 // A decoding step: one query per row, which attends to positions of a cache. A row without positions is zero.
 // A row's bits depend on no other row.
 struct CachedAttention {
@@ -132,7 +140,7 @@ struct CachedAttention {
   float softcap = 0;             // as in AttentionShape
   const float* query = nullptr;  // [rows, heads * d_k] with query_stride
   int64_t query_stride = 0;
-  DType dtype = DType::f32;  // of the cache: f32 or bf16, computed in f32
+  DType dtype = DType::f32;  // of the cache: f32, bf16 or q8_0, computed in f32
   // Biases by distance, as in AttentionShape; a row's query is at its last position.
   const float* alibi_slopes = nullptr;
   RelativeBias relative = {};

@@ -56,6 +56,7 @@ constexpr Backend kCpuBackend{
     .attention_cached = cpu::attention_cached,
     .store_cached = cpu::store_cached,
     .load_cached = cpu::load_cached,
+    .copy_cached = cpu::copy_cached,
     .rotary = cpu::rotary,
     .embedding_forward = cpu::embedding_forward,
     .embedding_backward = cpu::embedding_backward,

@@ -15,6 +15,7 @@ KernelOf<&Backend::attention_key_group> attention_key_group;
 KernelOf<&Backend::attention_cached> attention_cached;
 KernelOf<&Backend::store_cached> store_cached;
 KernelOf<&Backend::load_cached> load_cached;
+KernelOf<&Backend::copy_cached> copy_cached;
 KernelOf<&Backend::rotary> rotary;
 KernelOf<&Backend::embedding_forward> embedding_forward;
 KernelOf<&Backend::embedding_backward> embedding_backward;

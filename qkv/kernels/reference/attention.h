@@ -34,5 +34,6 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
 void attention_cached(const CachedAttention& attention);
 void store_cached(const CacheStore& arguments);
 void load_cached(const CacheLoad& arguments);
+void copy_cached(const CacheCopy& arguments);
 
 }  // namespace qkv::kernels::reference

@@ -1,18 +1,18 @@
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <cstring>
+#include <vector>
 
 #include "qkv/kernels/backend/cache_entry.h"
 #include "qkv/kernels/reference/attention.h"
 #include "qkv/kernels/reference/memory.h"
+#include "qkv/kernels/reference/weights.h"
 
 namespace qkv::kernels::reference {
 namespace {
 
-// Element i of an entry.
-double element(DType dtype, const std::byte* entry, int64_t i) {
-  if (dtype == DType::f32) return double{reinterpret_cast<const float*>(entry)[i]};
-  return double{std::bit_cast<float>(uint32_t{reinterpret_cast<const BFloat16*>(entry)[i].bits} << 16)};
+double number_of(DType dtype, const std::byte* entry, int64_t i) {
+  return element({.data = entry, .dtype = dtype, .rows = 1}, 0, i);
 }
 
 // Calls visit(number, entry) for each position of the rows, one after the other; width: of an entry.
@@ -24,11 +24,23 @@ void for_entries(std::span<const CacheRow> rows, int64_t width, DType dtype, con
   }
 }
 
-// Rounded to nearest, ties to even.
-BFloat16 bf16_of(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  if (std::isnan(x)) return {static_cast<uint16_t>(bits >> 16 | 0x40u)};
-  return {static_cast<uint16_t>((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16)};
+// As CacheStore has it.
+void round_to_q8_0(const float* block, std::byte* to) {
+  float largest = 0;
+  bool finite = true;
+  for (int i = 0; i < 32; ++i) {
+    largest = std::max(largest, std::abs(block[i]));
+    finite = finite && std::isfinite(block[i]);
+  }
+  const float wanted = finite ? largest / 127 : NAN;
+  Float16 scale;
+  round_to_f16(&wanted, &scale, 1);
+  std::memcpy(to, &scale, sizeof(scale));
+  const double step = element({.data = &scale, .dtype = DType::f16, .rows = 1}, 0, 0);
+  for (int i = 0; i < 32; ++i) {
+    const double level = finite && step > 0 ? std::clamp(double{block[i]} / step, -127.0, 127.0) : 0;
+    to[2 + i] = static_cast<std::byte>(static_cast<int>(std::nearbyint(static_cast<float>(level))));
+  }
 }
 
 const std::byte* entry_of(const CachedAttention& a, int64_t row, int64_t j) {
@@ -44,7 +56,7 @@ double score(const CachedAttention& a, int64_t row, int64_t head, int64_t j) {
   const int64_t key = head / (a.heads / a.key_heads) * a.d_k;
   double sum = 0;
   for (int64_t c = 0; c < a.d_k; ++c)
-    sum += double{query[c]} * element(a.dtype, entry_of(a, row, j), key + c);
+    sum += double{query[c]} * number_of(a.dtype, entry_of(a, row, j), key + c);
   sum *= double{a.scale};
   if (a.softcap > 0) sum = double{a.softcap} * std::tanh(sum / double{a.softcap});
   const int64_t distance = j - (length_of(a, row) - 1);  // the query is at the last position
@@ -69,7 +81,7 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
     const int64_t value = a.key_heads * a.d_k + head / (a.heads / a.key_heads) * a.d_v;
     for (int64_t c = 0; c < a.d_v; ++c) {
       output[static_cast<size_t>(c)] +=
-          weights[static_cast<size_t>(j)] * element(a.dtype, entry_of(a, row, j), value + c);
+          weights[static_cast<size_t>(j)] * number_of(a.dtype, entry_of(a, row, j), value + c);
     }
   }
   store(output, a.output + row * a.output_stride + head * a.d_v);
@@ -86,15 +98,16 @@ void attention_cached(const CachedAttention& attention) {
 
 void store_cached(const CacheStore& a) {
   const int64_t width = a.key_width + a.value_width;
+  std::vector<float> numbers(static_cast<size_t>(width));
   for_entries(a.to, width, a.dtype, [&](int64_t i, std::byte* entry) {
-    for (int64_t c = 0; c < width; ++c) {
-      const float x =
-          c < a.key_width ? a.keys[i * a.key_stride + c] : a.values[i * a.value_stride + c - a.key_width];
-      if (a.dtype == DType::f32) {
-        reinterpret_cast<float*>(entry)[c] = x;
-      } else {
-        reinterpret_cast<BFloat16*>(entry)[c] = bf16_of(x);
-      }
+    std::copy_n(a.keys + i * a.key_stride, a.key_width, numbers.begin());
+    std::copy_n(a.values + i * a.value_stride, a.value_width, numbers.begin() + a.key_width);
+    if (a.dtype == DType::bf16) {
+      round_to_bf16(numbers.data(), reinterpret_cast<BFloat16*>(entry), width);
+    } else if (a.dtype == DType::q8_0) {
+      for (int64_t c = 0; c < width; c += 32) round_to_q8_0(numbers.data() + c, entry + bytes_of(a.dtype, c));
+    } else {
+      std::ranges::copy(numbers, reinterpret_cast<float*>(entry));
     }
   });
 }
@@ -102,8 +115,13 @@ void store_cached(const CacheStore& a) {
 void load_cached(const CacheLoad& a) {
   for_entries(a.from, a.width, a.dtype, [&](int64_t i, const std::byte* entry) {
     for (int64_t c = 0; c < a.width; ++c)
-      a.to[i * a.width + c] = static_cast<float>(element(a.dtype, entry, c));
+      a.to[i * a.width + c] = static_cast<float>(number_of(a.dtype, entry, c));
   });
+}
+
+void copy_cached(const CacheCopy& a) {
+  for (size_t i = 0; i < a.from.numbers.size(); ++i)
+    std::copy_n(readable(cache_entry(a.from, i, a.bytes)), a.bytes, readable(cache_entry(a.to, i, a.bytes)));
 }
 
 }  // namespace qkv::kernels::reference

@@ -162,6 +162,7 @@ constexpr Backend kReferenceBackend{
     .attention_cached = kConverting<&Backend::attention_cached, reference::attention_cached>,
     .store_cached = kConverting<&Backend::store_cached, reference::store_cached>,
     .load_cached = kConverting<&Backend::load_cached, reference::load_cached>,
+    .copy_cached = reference::copy_cached,
     .rotary = kConverting<&Backend::rotary, reference::rotary>,
     .embedding_forward = kConverting<&Backend::embedding_forward, reference::embedding_forward>,
     .embedding_backward = kConverting<&Backend::embedding_backward, reference::embedding_backward>,

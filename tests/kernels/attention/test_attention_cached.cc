@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -45,7 +47,7 @@ struct Case {
     int64_t total = 0;
     std::vector<CacheRow> rows;
     for (size_t r = first; r < first + count; ++r) {
-      rows.push_back({(dtype == DType::bf16 ? half_table : table).blocks(), numbers[r]});
+      rows.push_back({(dtype == DType::f32 ? table : rounded_table).blocks(), numbers[r]});
       offsets.push_back(std::exchange(total, total + heads * lengths[r]));
     }
     std::vector<float> all(static_cast<size_t>(total), -7.0f);
@@ -72,13 +74,22 @@ struct Case {
     return output;
   }
 
-  // Stores the positions as bf16, and rounds the f32 ones likewise.
-  void keep_as_bf16() {
-    Tensor half = Tensor::empty(cache.shape(), DType::bf16);
-    cpu::round_to_bf16(cache.data(), half.data<BFloat16>(), cache.numel());
-    half_table.append(half);
-    cpu::widen_rows({.data = half.data<BFloat16>(), .dtype = DType::bf16, .rows = 1, .cols = cache.numel()},
-                    cache.data());
+  // Stores the positions in another dtype, and rounds the f32 ones likewise.
+  void keep_as(DType other) {
+    rounded_table.append(Tensor::empty(cache.shape(), other));
+    std::vector<int32_t> all(static_cast<size_t>(cache.rows()));
+    std::iota(all.begin(), all.end(), 0);
+    const CacheRow row{rounded_table.blocks(), all};
+    const int64_t keys = key_heads * d_k;
+    cpu::store_cached({.key_width = keys,
+                       .value_width = cache.cols() - keys,
+                       .keys = cache.data(),
+                       .values = cache.data() + keys,
+                       .key_stride = cache.cols(),
+                       .value_stride = cache.cols(),
+                       .dtype = other,
+                       .to = {&row, 1}});
+    cpu::load_cached({.width = cache.cols(), .dtype = other, .from = {&row, 1}, .to = cache.data()});
   }
 
   const float* entry(size_t row, size_t position) const {
@@ -123,7 +134,7 @@ struct Case {
   Tensor cache;                         // [positions, key_heads * (d_k + d_v)]
   std::vector<std::vector<int32_t>> numbers;
   DType dtype = DType::f32;  // of the tested positions
-  CacheBlockTable table, half_table;
+  CacheBlockTable table, rounded_table;
 };
 
 void expect_right(const Case& one, double tolerance) {
@@ -147,13 +158,13 @@ TEST(CachedAttention, EveryLengthAndWidth) {
     expect_right(Case(5, 3, d, 1 + (d * 7) % 140, {1, 2, 33, 70, 5}), 2e-6);
 }
 
-TEST(CachedAttention, ReadsBf16Entries) {
-  for (const int64_t d : {1, 7, 16, 40, 64}) {
-    Case one(4, 6, d, d + 3, {9, 40, 0, 77}, 1, 3);
-    one.keep_as_bf16();
+TEST(CachedAttention, ReadsRoundedEntries) {
+  const auto expect_same_bits = [](DType dtype, int64_t d_k, int64_t d_v) {
+    Case one(4, 6, d_k, d_v, {9, 40, 0, 277}, 1, 3);
+    one.keep_as(dtype);
     const std::vector<float> wide = one.run(0, 4);
-    one.dtype = DType::bf16;
-    EXPECT_EQ(one.run(0, 4), wide);
+    one.dtype = dtype;
+    EXPECT_EQ(one.run(0, 4), wide) << name_of(dtype) << " " << d_k;
     // A key head's entries are widened for three heads, two and one, or one.
     const int before = threads();
     for (const int count : {1, 4, 16}) {
@@ -163,6 +174,57 @@ TEST(CachedAttention, ReadsBf16Entries) {
     }
     set_threads(before);
     expect_right(one, 2e-6);
+  };
+  for (const int64_t d : {1, 7, 16, 40, 64}) expect_same_bits(DType::bf16, d, d + 3);
+  for (const int64_t d : {16, 32, 48, 128}) expect_same_bits(DType::q8_0, d, d + 16);  // two key heads
+}
+
+// A number is at most half a step of its block away, and what has no 8 bits is NaN or zero.
+TEST(CachedAttention, RoundsToQ8_0) {
+  constexpr int64_t kWidth = 64;
+  const float tiny = 1e-8f, largest = 65504 * 127.0f;
+  std::vector<std::vector<float>> rows(7, std::vector<float>(kWidth));
+  RandomStream random(3);
+  for (std::vector<float>& row : rows) {
+    for (float& x : row) x = 6 * random.uniform() - 3;
+  }
+  rows[1][40] = NAN;
+  rows[2][3] = -HUGE_VALF;
+  rows[3][3] = 2 * largest;  // its scale is beyond f16
+  std::fill_n(rows[4].begin(), 32, tiny);
+  std::fill_n(rows[5].begin(), 32, 0.0f);
+  rows[6][0] = 1.9e-5f * 127;  // a scale with few bits: 127 steps do not reach the number
+  std::fill_n(rows[6].begin() + 1, 31, 0.0f);
+  CacheBlockTable table;
+  table.append(Tensor::empty({16, 2 * kWidth}, DType::q8_0));
+  for (const std::vector<float>& row : rows) {
+    const std::vector<int32_t> number{5};
+    const CacheRow to{table.blocks(), number};
+    cpu::store_cached({.key_width = kWidth,
+                       .value_width = kWidth,
+                       .keys = row.data(),
+                       .values = row.data(),
+                       .dtype = DType::q8_0,
+                       .to = {&to, 1}});
+    std::vector<float> loaded(2 * kWidth);
+    cpu::load_cached({.width = 2 * kWidth, .dtype = DType::q8_0, .from = {&to, 1}, .to = loaded.data()});
+    EXPECT_EQ(std::memcmp(loaded.data(), loaded.data() + kWidth, kWidth * sizeof(float)), 0);
+    for (size_t block = 0; block < 64; block += 32) {
+      const auto own = std::span(row).subspan(block, 32);
+      float most = 0;
+      bool finite = true;
+      for (const float x : own) {
+        most = std::max(most, std::abs(x));
+        finite = finite && std::isfinite(x) && std::abs(x) <= largest;
+      }
+      for (size_t i = block; i < block + 32; ++i) {
+        if (finite) {
+          EXPECT_LE(std::abs(loaded[i] - row[i]), most / 254 * 1.13f + 3e-8f * 127) << row[i];
+        } else {
+          EXPECT_TRUE(std::isnan(loaded[i])) << row[i];
+        }
+      }
+    }
   }
 }
 

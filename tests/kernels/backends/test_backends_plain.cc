@@ -133,22 +133,24 @@ TEST(Backends, LossOfLabelsAndSoftmaxGradients) {
 
 TEST(Backends, EntriesOfACache) {
   for_lengths(1, [](int64_t n) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::q8_0}) {
       expect_agreement(sizes(name_of(dtype), n), 0, [&](Call& call) {
-        const int64_t width = 2 * n + 1;
-        const DeviceAddress<void> block(call.output(3 * width));
+        const int64_t unit = layout_of(dtype).block, key_width = n * unit, value_width = (n + 1) * unit;
+        const int64_t width = key_width + value_width;
+        const DeviceAddress<void> block(call.output(3 * width)), copy(call.output(3 * width));
         const std::vector<int32_t> numbers{2, 0, 1};
-        const CacheRow row{{&block, 1}, numbers};
-        call.kernels.store_cached({.key_width = n,
-                                   .value_width = n + 1,
-                                   .keys = call.input(3 * (n + 2), 1),
-                                   .values = call.input(3 * (n + 4), 2),
-                                   .key_stride = n + 2,
-                                   .value_stride = n + 4,
+        const CacheRow row{{&block, 1}, numbers}, other{{&copy, 1}, numbers};
+        call.kernels.store_cached({.key_width = key_width,
+                                   .value_width = value_width,
+                                   .keys = call.input(3 * (key_width + 2), 1),
+                                   .values = call.input(3 * (value_width + 3), 2),
+                                   .key_stride = key_width + 2,
+                                   .value_stride = value_width + 3,
                                    .dtype = dtype,
                                    .to = {&row, 1}});
+        call.kernels.copy_cached({.from = row, .to = other, .bytes = bytes_of(dtype, width)});
         call.kernels.load_cached(
-            {.width = width, .dtype = dtype, .from = {&row, 1}, .to = call.output(3 * width)});
+            {.width = width, .dtype = dtype, .from = {&other, 1}, .to = call.output(3 * width)});
       });
     }
   });

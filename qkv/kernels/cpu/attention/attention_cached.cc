@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -16,6 +15,7 @@
 
 #include "qkv/kernels/cpu/activation-inl.h"
 #include "qkv/kernels/cpu/attention/attention_product-inl.h"
+#include "qkv/kernels/cpu/attention/cache_entry-inl.h"
 #include "qkv/kernels/cpu/exponential-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -48,40 +48,51 @@ float exponentiate(Floats d, float* HWY_RESTRICT scores, int64_t count, const fl
   return total + hn::GetLane(exponential_of_difference(d, hn::Sub(hn::Set(d, *sink), largest)));
 }
 
-// to[i] = factor * sum_j weights[j] values[j][i] for N vectors of i, the last of which may be partial.
+// Some of a row's positions, for one key head.
+struct PositionTile {
+  const float* const* rows;
+  int64_t offset;        // of the head's keys or values within a row
+  int64_t begin, count;  // positions
+};
+
+// to[i] += sum_j weights[j] values[j][i] for N vectors of i, the last of which may be partial: a single chain
+// over all tiles, the first of which starts at zero.
 template <int N, class LastPart>
-HWY_INLINE void weighted_sum(Floats d, const float* HWY_RESTRICT weights, const float* const* entries,
-                             int64_t offset, int64_t count, float factor, LastPart last,
-                             float* HWY_RESTRICT to) {
+HWY_INLINE void weighted_sum(Floats d, const float* HWY_RESTRICT weights, const PositionTile& tile, int64_t i,
+                             LastPart last, float* HWY_RESTRICT to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   FloatVector sum[N];
 #pragma GCC unroll 4
   for (int n = 0; n < N; ++n) sum[n] = hn::Zero(d);
-  for (int64_t j = 0; j < count; ++j) {
-    const float* HWY_RESTRICT value = entries[j] + offset;
+  if (tile.begin > 0) {
+#pragma GCC unroll 4
+    for (int n = 0; n + 1 < N; ++n) sum[n] = hn::LoadU(d, to + n * lanes);
+    sum[N - 1] = load(d, to + (N - 1) * lanes, last);
+  }
+  for (int64_t j = 0; j < tile.count; ++j) {
+    const float* HWY_RESTRICT value = tile.rows[j] + tile.offset + i;
     const auto weight = hn::Set(d, weights[j]);
 #pragma GCC unroll 4
     for (int n = 0; n + 1 < N; ++n) sum[n] = hn::MulAdd(weight, hn::LoadU(d, value + n * lanes), sum[n]);
     sum[N - 1] = hn::MulAdd(weight, load(d, value + (N - 1) * lanes, last), sum[N - 1]);
   }
-  const auto factors = hn::Set(d, factor);
 #pragma GCC unroll 4
-  for (int n = 0; n + 1 < N; ++n) hn::StoreU(hn::Mul(sum[n], factors), d, to + n * lanes);
-  store(d, hn::Mul(sum[N - 1], factors), to + (N - 1) * lanes, last);
+  for (int n = 0; n + 1 < N; ++n) hn::StoreU(sum[n], d, to + n * lanes);
+  store(d, sum[N - 1], to + (N - 1) * lanes, last);
 }
 
 template <class LastPart>
-HWY_INLINE void mix_vectors(Floats d, const float* weights, const float* const* entries, int64_t offset,
-                            int64_t count, float factor, int64_t vectors, LastPart last, float* to) {
+HWY_INLINE void mix_vectors(Floats d, const float* weights, const PositionTile& tile, int64_t i,
+                            int64_t vectors, LastPart last, float* to) {
   switch (vectors) {
     case 1:
-      return weighted_sum<1>(d, weights, entries, offset, count, factor, last, to);
+      return weighted_sum<1>(d, weights, tile, i, last, to);
     case 2:
-      return weighted_sum<2>(d, weights, entries, offset, count, factor, last, to);
+      return weighted_sum<2>(d, weights, tile, i, last, to);
     case 3:
-      return weighted_sum<3>(d, weights, entries, offset, count, factor, last, to);
+      return weighted_sum<3>(d, weights, tile, i, last, to);
     default:
-      return weighted_sum<4>(d, weights, entries, offset, count, factor, last, to);
+      return weighted_sum<4>(d, weights, tile, i, last, to);
   }
 }
 
@@ -111,42 +122,33 @@ void cap_scores(Floats d, float cap, int64_t count, float* HWY_RESTRICT scores) 
   });
 }
 
-// The positions of one row, for one key head.
-struct HeadEntries {
-  const float* const* entries;
-  int64_t key, value;  // offsets of the head's keys and values within an entry
-};
+// Entries in another dtype than f32 are widened for all heads of a key head, as many at a time as stay in the
+// first cache.
+constexpr int64_t kTilePositions = 128;
 
-// bf16 entries, widened: keys and values of the head, position by position.
-HeadEntries widened(const CachedAttention& a, const void* const* entries, int64_t count, int64_t key_head,
-                    AttentionScratch& scratch) {
-  const int64_t width = a.d_k + a.d_v;
-  float* to = scratch.take(count * width);
-  auto* pointers = reinterpret_cast<const float**>(scratch.take(2 * count));
-  const auto widen = [](const BFloat16* HWY_RESTRICT from, int64_t n, float* HWY_RESTRICT wide) HWY_ATTR {
-    for (int64_t i = 0; i < n; ++i) {
-      const uint32_t bits = static_cast<uint32_t>(from[i].bits) << 16;
-      std::memcpy(wide + i, &bits, sizeof(bits));
-    }
-  };
-  for (int64_t j = 0; j < count; ++j, to += width) {
-    const auto* entry = static_cast<const BFloat16*>(entries[j]);
-    widen(entry + key_head * a.d_k, a.d_k, to);
-    widen(entry + a.key_heads * a.d_k + key_head * a.d_v, a.d_v, to + a.d_k);
-    pointers[j] = to;
+// Calls body(tile) for the positions of a row in order; a position's numbers start at `first` in its entry
+// and are `width` many.
+template <class Body>
+void for_tiles(const CachedAttention& a, const void* const* entries, int64_t count, int64_t first,
+               int64_t width, float* memory, const Body& body) {
+  if (a.dtype == DType::f32) {
+    body(PositionTile{reinterpret_cast<const float* const*>(entries), first, 0, count});
+    return;
   }
-  return {pointers, 0, a.d_k};
+  const float* rows[kTilePositions];
+  for (int64_t j = 0; j < kTilePositions; ++j) rows[j] = memory + j * width;
+  for (int64_t begin = 0; begin < count; begin += kTilePositions) {
+    const int64_t positions = std::min(kTilePositions, count - begin);
+    for (int64_t j = 0; j < positions; ++j)
+      widen_entry(a.dtype, static_cast<const std::byte*>(entries[begin + j]), first, width,
+                  memory + j * width);
+    body(PositionTile{rows, 0, begin, positions});
+  }
 }
 
-void attend(const CachedAttention& a, int64_t row, int64_t count, int64_t head, const HeadEntries& own,
-            float* scores) {
+// Scores to weights, but for the factor that is returned.
+float softmax(const CachedAttention& a, int64_t row, int64_t count, int64_t head, float* scores) {
   const Floats d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  float* to = a.output + row * a.output_stride + head * a.d_v;
-  const float* const* entries = own.entries;
-  dot_products(
-      d, a.query + row * a.query_stride + head * a.d_k, a.d_k,
-      [&](int64_t j) { return entries[j] + own.key; }, count, a.scale, scores);
   if (a.softcap > 0) cap_scores(d, a.softcap, count, scores);
   add_distances(d, a, head, count, scores);
   const float factor = 1 / exponentiate(d, scores, count, a.sinks == nullptr ? nullptr : a.sinks + head);
@@ -154,15 +156,19 @@ void attend(const CachedAttention& a, int64_t row, int64_t count, int64_t head, 
     std::transform(scores, scores + count, a.weights + a.weight_offsets[row] + head * count,
                    [factor](float score) { return factor * score; });
   }
-  // Four vectors of values at a time stay in registers.
+  return factor;
+}
+
+// Adds a tile's values. Four vectors of them at a time stay in registers.
+void mix(const CachedAttention& a, const PositionTile& tile, const float* weights, float* to) {
+  const Floats d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < a.d_v; i += 4 * lanes) {
     const int64_t width = std::min(4 * lanes, a.d_v - i), vectors = (width + lanes - 1) / lanes;
-    const int64_t offset = own.value + i;
     if (const int64_t rest = width % lanes; rest > 0) {
-      mix_vectors(d, scores, entries, offset, count, factor, vectors, Part{static_cast<size_t>(rest)},
-                  to + i);
+      mix_vectors(d, weights, tile, i, vectors, Part{static_cast<size_t>(rest)}, to + i);
     } else {
-      mix_vectors(d, scores, entries, offset, count, factor, vectors, Full{}, to + i);
+      mix_vectors(d, weights, tile, i, vectors, Full{}, to + i);
     }
   }
 }
@@ -170,21 +176,40 @@ void attend(const CachedAttention& a, int64_t row, int64_t count, int64_t head, 
 // Heads [first, first + heads), which have one key head; entries: of the row's positions.
 void attend_heads(const CachedAttention& a, const void* const* entries, int64_t row, int64_t first,
                   int64_t heads) {
+  const Floats d;
   const int64_t count = std::ssize(a.rows[static_cast<size_t>(row)].numbers);
+  float* const output = a.output + row * a.output_stride + first * a.d_v;
   if (count == 0) {
-    std::fill_n(a.output + row * a.output_stride + first * a.d_v, heads * a.d_v, 0.0f);
+    std::fill_n(output, heads * a.d_v, 0.0f);
     return;
   }
   AttentionScratch& scratch = AttentionScratch::of_this_thread();
-  // dot_products() writes up to three numbers beyond the scores.
-  const bool wide = a.dtype == DType::f32;
-  scratch.start(count + 4 + (wide ? 0 : count * (a.d_k + a.d_v + 2)));
-  float* scores = scratch.take(count + 4);
+  const int64_t stride = count + 4;  // dot_products() writes up to three numbers beyond the scores
+  const int64_t wide = a.dtype == DType::f32 ? 0 : kTilePositions * std::max(a.d_k, a.d_v);
+  scratch.start(heads * stride + wide);
+  float* const scores = scratch.take(heads * stride);
+  float* const memory = scratch.take(wide);
   const int64_t key_head = first / (a.heads / a.key_heads);
-  const HeadEntries own = wide ? HeadEntries{reinterpret_cast<const float* const*>(entries), key_head * a.d_k,
-                                             a.key_heads * a.d_k + key_head * a.d_v}
-                               : widened(a, entries, count, key_head, scratch);
-  for (int64_t head = first; head < first + heads; ++head) attend(a, row, count, head, own, scores);
+  for_tiles(a, entries, count, key_head * a.d_k, a.d_k, memory, [&](const PositionTile& tile) HWY_ATTR {
+    for (int64_t h = 0; h < heads; ++h) {
+      dot_products(
+          d, a.query + row * a.query_stride + (first + h) * a.d_k, a.d_k,
+          [&](int64_t j) { return tile.rows[j] + tile.offset; }, tile.count, a.scale,
+          scores + h * stride + tile.begin);
+    }
+  });
+  for (int64_t h = 0; h < heads; ++h)
+    scores[h * stride + count] = softmax(a, row, count, first + h, scores + h * stride);
+  for_tiles(a, entries, count, a.key_heads * a.d_k + key_head * a.d_v, a.d_v, memory,
+            [&](const PositionTile& tile) HWY_ATTR {
+              for (int64_t h = 0; h < heads; ++h)
+                mix(a, tile, scores + h * stride + tile.begin, output + h * a.d_v);
+            });
+  for (int64_t h = 0; h < heads; ++h) {
+    const float factor = scores[h * stride + count];
+    float* const own = output + h * a.d_v;
+    std::transform(own, own + a.d_v, own, [factor](float sum) { return sum * factor; });
+  }
 }
 
 }  // namespace
@@ -210,7 +235,7 @@ void attention_cached(const CachedAttention& attention) {
     for (size_t i = 0; i < row.numbers.size(); ++i) *to++ = cache_entry(row, i, attention.entry_bytes());
   }
   const int64_t width = attention.d_k + attention.d_v;
-  // Each task has a row and, where bf16 entries must be widened, all heads of a key head, or a part of them
+  // Each task has a row and, where entries must be widened, all heads of a key head, or a part of them
   // if there are more threads than key heads.
   const int64_t group = attention.heads / attention.key_heads, pairs = rows * attention.key_heads;
   const int64_t parts = attention.dtype == DType::f32 || pairs == 0
