@@ -1,6 +1,7 @@
 // qkv.open(), and what the kinds of models share.
 
 #include "python/bind/pipelines.h"
+#include "qkv/hub/cache.h"
 
 namespace qkv::python {
 
@@ -42,7 +43,7 @@ OpenOptions open_options(nb::dict given) {
   if (take_value(given, "dtype", text)) options.load.dtype = dtype_named("dtype", text);
   if (take_value(given, "device", text)) options.load.device = device_named(text);
   if (const auto adapter = take(given, "adapter"))
-    options.load.adapter = nb::cast<std::filesystem::path>(*adapter);
+    options.load.adapter = hub::model_folder(nb::cast<std::filesystem::path>(*adapter).string());
   if (take_value(given, "cache_dtype", text))
     options.step_model.cache_dtype = dtype_named("cache_dtype", text);
   int64_t side = 0;
@@ -56,11 +57,12 @@ OpenOptions open_options(nb::dict given) {
   return options;
 }
 
-nb::object open(const std::filesystem::path& folder, const std::optional<std::string>& kind,
+nb::object open(const std::filesystem::path& name, const std::optional<std::string>& kind,
                 const nb::dict& given) {
   const OpenOptions options = open_options(nb::dict(given));
   if (kind && *kind != "encoder")
     throw UsageError(concat("kind: expected 'encoder' or None, found '", *kind, "'"));
+  const std::filesystem::path folder = hub::model_folder(name.string());
   const pipelines::OpenedModel opened = released([&]() -> pipelines::OpenedModel {
     if (kind) return pipelines::open_text_encoder(folder, options.load);
     return pipelines::open_model(folder, options.load);

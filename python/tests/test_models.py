@@ -157,3 +157,29 @@ def test_errors_are_pythons_too(encoder, language, tmp_path):
 
 def test_a_language_model_opens_as_an_encoder():
     assert qkv.open(MODELS / "llama", kind="encoder").encode(PROMPTS).shape == (3, 8)
+
+
+def test_a_name_of_the_hub_is_found_in_the_cache_and_never_downloaded(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(qkv.IoError, match="org/small: .*; qkv pull org/small downloads it"):
+        qkv.open("org/small")
+    with pytest.raises(qkv.IoError, match="qkv pull org/adapter downloads it"):
+        qkv.open(MODELS / "llama", adapter="org/adapter")
+    commit = "0123456789" * 4
+    repository = tmp_path / "models--org--small"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(commit)
+    (repository / "snapshots").mkdir()
+    (repository / "snapshots" / commit).symlink_to(MODELS / "llama")
+    found = qkv.open("org/small")
+    assert found.inspect()["model"] == str(repository / "snapshots" / commit)
+    assert found.generate(PROMPTS[0], max_new_tokens=4).text() == qkv.open(MODELS / "llama").generate(PROMPTS[0], max_new_tokens=4).text()
+
+
+def test_a_gguf_file_is_a_model(command):
+    file = MODELS.parent / "golden_gguf" / "chat.gguf"
+    model = qkv.open(file)
+    assert isinstance(model, qkv.LanguageModel)
+    [expected] = command("generate", file, "--max-new-tokens", 6, "--json", text="a\n", as_json=True)
+    stream = model.generate("a", max_new_tokens=6)
+    assert stream.text() == expected["texts"][0]["text"] and stream.result["texts"] == expected["texts"]

@@ -80,8 +80,14 @@ ReportKind report_kind(const std::filesystem::path& path) {
                           extension.empty() ? "none of them" : extension));
 }
 
-void write_report(const AttentionReport& report, const std::filesystem::path& path) {
-  write_as_named(report, path);
+void write_report(const AttentionReport& report, const std::filesystem::path& path,
+                  const SvgOptions& drawing) {
+  if (drawing == SvgOptions()) return write_as_named(report, path);
+  if (report_kind(path) != ReportKind::svg) {
+    throw UsageError(
+        concat("part, layer, head and dark: expected a file name ending in .svg, found ", path.string()));
+  }
+  write_file_atomically(path, to_svg(report, drawing));
 }
 
 }  // namespace qkv::explain

@@ -75,11 +75,14 @@ std::string to_json(const AttentionReport& report);
 // has a light and a dark theme, supports the keyboard, and saves the view as a PNG.
 std::string to_html(const AttentionReport& report);
 
-// The part of a report to draw: everything, or one part, layer or head.
+// The part of a report to draw: everything, or one part, layer or head; on a light or a dark background.
 struct SvgOptions {
   std::optional<Part> part = {};
   std::optional<int> layer = {};  // from 0
   std::optional<int> head = {};   // from 0
+  bool dark = false;
+
+  bool operator==(const SvgOptions&) const = default;
 };
 
 // A drawing for papers and slides: for each part, layers in rows and heads in columns. A drawing of a single
@@ -88,8 +91,9 @@ struct SvgOptions {
 std::string to_svg(const AttentionReport& report, const SvgOptions& options = {});
 
 // Writes the report atomically, in the format of the file's extension: .html, .json or .svg. Throws
-// UsageError for any other extension and IoError if the file cannot be written. All these functions call
-// validate().
-void write_report(const AttentionReport& report, const std::filesystem::path& path);
+// UsageError for any other extension, and for options of a drawing if it is no .svg; IoError if the file
+// cannot be written. All these functions call validate().
+void write_report(const AttentionReport& report, const std::filesystem::path& path,
+                  const SvgOptions& drawing = {});
 
 }  // namespace qkv::explain

@@ -14,6 +14,13 @@ namespace {
 constexpr int kShades = 33;  // colours of a map; shade 0 is its background
 constexpr double kPanelGap = 18;
 
+struct Theme {
+  const char *ink, *quiet, *paper, *border;
+  const char* on_large;  // text on cells of large weights
+};
+constexpr Theme kLight{kInk, kQuiet, "#ffffff", "#c9cfda", "#ffffff"};
+constexpr Theme kDark{"#e6edf3", "#9aa4b2", "#0d1117", "#3a4250", "#10141b"};
+
 std::vector<Label> labels_of(const std::vector<std::string>& tokens) {
   std::vector<Label> labels;
   for (const std::string& token : tokens) labels.push_back(xml_label(token));
@@ -32,9 +39,11 @@ struct Panel {
   int64_t stride = 0;
   Part part = Part::encoder;
   double x = 0, y = 0, cell = 0;
-  float top = 1;  // the weight of the darkest colour
+  float top = 1;  // the weight of the last colour
+  bool dark = false;
 
   float weight(int64_t query, int64_t key) const { return weights[query * stride + key]; }
+  const Theme& theme() const { return dark ? kDark : kLight; }
 };
 
 // The largest weight. The first token of a decoder can attend to one key only, with weight 1: it does not
@@ -49,7 +58,8 @@ float largest_weight(const Panel& panel, int64_t queries, int64_t keys) {
 
 // Cells of equal shade form one path, which keeps a map of 100 x 100 small.
 std::string draw_cells(const Panel& panel, int64_t queries, int64_t keys) {
-  const Ramp ramp = palette_of(panel.part).light;
+  const Palette palette = palette_of(panel.part);
+  const Ramp& ramp = panel.dark ? palette.dark : palette.light;
   std::array<std::string, kShades> paths;
   for (int64_t i = 0; i < queries; ++i) {
     for (int64_t j = 0; j < keys;) {
@@ -75,8 +85,8 @@ std::string draw_cells(const Panel& panel, int64_t queries, int64_t keys) {
   svg += "</g>\n";
   return svg + concat("<rect x=\"", number(panel.x), "\" y=\"", number(panel.y), "\" width=\"",
                       number(panel.cell * static_cast<double>(keys)), "\" height=\"",
-                      number(panel.cell * static_cast<double>(queries)),
-                      "\" fill=\"none\" stroke=\"#c9cfda\" stroke-width=\"0.7\"/>\n");
+                      number(panel.cell * static_cast<double>(queries)), "\" fill=\"none\" stroke=\"",
+                      panel.theme().border, "\" stroke-width=\"0.7\"/>\n");
 }
 
 std::string draw_numbers(const Panel& panel, int64_t queries, int64_t keys) {
@@ -90,7 +100,8 @@ std::string draw_numbers(const Panel& panel, int64_t queries, int64_t keys) {
       svg +=
           text_at(panel.x + (static_cast<double>(j) + 0.5) * panel.cell,
                   panel.y + (static_cast<double>(i) + 0.5) * panel.cell + panel.cell * 0.1, panel.cell * 0.28,
-                  weight > 0.5f * panel.top ? "#ffffff" : kInk, " text-anchor=\"middle\"", text.data());
+                  weight > 0.5f * panel.top ? panel.theme().on_large : panel.theme().ink,
+                  " text-anchor=\"middle\"", text.data());
     }
   }
   return svg;
@@ -100,7 +111,7 @@ std::string draw_numbers(const Panel& panel, int64_t queries, int64_t keys) {
 std::string draw_marks(const Panel& panel, const AttentionReport& report, int64_t queries, int64_t keys) {
   std::string svg;
   const auto line = [&](double x, double y, const std::string& to) {
-    svg += concat("<path d=\"M", number(x), " ", number(y), to, "\" stroke=\"", kInk,
+    svg += concat("<path d=\"M", number(x), " ", number(y), to, "\" stroke=\"", panel.theme().ink,
                   "\" stroke-width=\"1\"/>\n");
   };
   if (report.second_text && panel.part != Part::cross && report.reads_one_text()) {
@@ -119,8 +130,8 @@ std::string draw_marks(const Panel& panel, const AttentionReport& report, int64_
       continue;  // an empty cell
     svg += concat("<rect x=\"", number(panel.x + static_cast<double>(report.alignment[i]) * panel.cell),
                   "\" y=\"", number(panel.y + static_cast<double>(i) * panel.cell), "\" width=\"",
-                  number(panel.cell), "\" height=\"", number(panel.cell), "\" fill=\"none\" stroke=\"", kInk,
-                  "\" stroke-width=\"1\"/>\n");
+                  number(panel.cell), "\" height=\"", number(panel.cell), "\" fill=\"none\" stroke=\"",
+                  panel.theme().ink, "\" stroke-width=\"1\"/>\n");
   }
   return svg;
 }
@@ -136,6 +147,7 @@ void draw_part(const AttentionReport& report, Part part, const std::vector<const
   const std::vector<Label> rows = labels_of(report.queries(part)), columns = labels_of(report.keys(part));
   const int64_t queries = static_cast<int64_t>(rows.size()), keys = static_cast<int64_t>(columns.size());
   const int64_t first = options.head.value_or(0);
+  const Theme& theme = options.dark ? kDark : kLight;
   const int64_t heads = options.head ? 1 : layers.front()->weights.dim(0);
   const bool alone = heads == 1 && layers.size() == 1;
   const double most = static_cast<double>(std::max(queries, keys));
@@ -151,13 +163,14 @@ void draw_part(const AttentionReport& report, Part part, const std::vector<const
   const std::string heading = alone ? concat(names[static_cast<int>(part)], ", layer ",
                                              layers.front()->index + 1, ", head ", first + 1)
                                     : names[static_cast<int>(part)];
-  drawing.svg += concat("<g>\n", text_at(kMargin, drawing.height, 15, kInk, " font-weight=\"600\"", heading));
+  drawing.svg +=
+      concat("<g>\n", text_at(kMargin, drawing.height, 15, theme.ink, " font-weight=\"600\"", heading));
   drawing.height += 10;
   if (!alone) {
     drawing.height += 18;
     for (int64_t head = 0; head < heads; ++head) {
       drawing.svg += text_at(left + static_cast<double>(head) * (width + kPanelGap), drawing.height, 12,
-                             kQuiet, "", concat("head ", first + head + 1));
+                             theme.quiet, "", concat("head ", first + head + 1));
     }
     drawing.height += 4;
   }
@@ -167,7 +180,7 @@ void draw_part(const AttentionReport& report, Part part, const std::vector<const
                        (static_cast<double>(j) + 0.5) * cell + (angle < 90 ? 0 : font * 0.35);
       const std::string turn = concat(" transform=\"rotate(-", number(angle), " ", number(x), " ",
                                       number(drawing.height + above - 5), ")\"");
-      drawing.svg += text_at(x, drawing.height + above - 5, font, kInk, turn, columns[j].text);
+      drawing.svg += text_at(x, drawing.height + above - 5, font, theme.ink, turn, columns[j].text);
     }
   }
   drawing.height += above;
@@ -175,13 +188,13 @@ void draw_part(const AttentionReport& report, Part part, const std::vector<const
     if (!alone) {
       const double x = kMargin + 10, y = drawing.height + height / 2;
       drawing.svg +=
-          text_at(x, y, 12, kQuiet,
+          text_at(x, y, 12, theme.quiet,
                   concat(" text-anchor=\"middle\" transform=\"rotate(-90 ", number(x), " ", number(y), ")\""),
                   concat("layer ", layer->index + 1));
     }
     for (size_t i = 0; i < rows.size(); ++i) {
       drawing.svg += text_at(left - 6, drawing.height + (static_cast<double>(i) + 0.5) * cell + font * 0.35,
-                             font, kInk, " text-anchor=\"end\"", rows[i].text);
+                             font, theme.ink, " text-anchor=\"end\"", rows[i].text);
     }
     for (int64_t head = 0; head < heads; ++head) {
       const int64_t stride = layer->weights.row_stride();
@@ -190,7 +203,9 @@ void draw_part(const AttentionReport& report, Part part, const std::vector<const
                   .part = part,
                   .x = left + static_cast<double>(head) * (width + kPanelGap),
                   .y = drawing.height,
-                  .cell = cell};
+                  .cell = cell,
+                  .top = 1,
+                  .dark = options.dark};
       panel.top = largest_weight(panel, queries, keys);
       drawing.svg += draw_cells(panel, queries, keys) + draw_marks(panel, report, queries, keys);
       if (alone && cell >= 26) drawing.svg += draw_numbers(panel, queries, keys);
@@ -207,21 +222,22 @@ void draw_part(const AttentionReport& report, Part part, const std::vector<const
 
 std::string to_svg(const AttentionReport& report, const SvgOptions& options) {
   report.validate();
+  const Theme& theme = options.dark ? kDark : kLight;
   Drawing drawing;
   drawing.height = kMargin;
   if (!report.title.empty()) {
     const Label title = xml_label(report.title, 120);
     drawing.height += 20;
-    drawing.svg += text_at(kMargin, drawing.height, 19, kInk, " font-weight=\"650\"", title.text);
+    drawing.svg += text_at(kMargin, drawing.height, 19, theme.ink, " font-weight=\"650\"", title.text);
     drawing.width = kMargin + title.letters * 19 * kLetterWidth;
   }
   if (!report.model.empty()) {
     drawing.height += 20;
-    drawing.svg += text_at(kMargin, drawing.height, 12, kQuiet, "", xml_label(report.model, 160).text);
+    drawing.svg += text_at(kMargin, drawing.height, 12, theme.quiet, "", xml_label(report.model, 160).text);
   }
   drawing.height += 18;
-  drawing.svg +=
-      text_at(kMargin, drawing.height, 12, kQuiet, "", "Colours: from 0 to the largest weight of each map");
+  drawing.svg += text_at(kMargin, drawing.height, 12, theme.quiet, "",
+                         "Colours: from 0 to the largest weight of each map");
   bool drawn = false;
   for (const Part part : {Part::encoder, Part::decoder, Part::cross}) {
     if (options.part.value_or(part) != part) continue;
@@ -239,8 +255,8 @@ std::string to_svg(const AttentionReport& report, const SvgOptions& options) {
   if (!drawn) {
     throw UsageError(concat("attention drawing: expected a part, layer and head of the report, found part ",
                             options.part ? name_of(*options.part) : "any", ", layer ",
-                            options.layer ? std::to_string(*options.layer) : "any", ", head ",
-                            options.head ? std::to_string(*options.head) : "any"));
+                            options.layer ? std::to_string(*options.layer + 1) : "any", ", head ",
+                            options.head ? std::to_string(*options.head + 1) : "any", ", counted from 1"));
   }
   const std::string width = number(drawing.width + kMargin), height = number(drawing.height + kMargin / 2);
   return concat(
@@ -248,7 +264,8 @@ std::string to_svg(const AttentionReport& report, const SvgOptions& options) {
       "\" height=\"", height, "\" viewBox=\"0 0 ", width, " ", height,
       "\" font-family=\"system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif\">\n<title>",
       xml_label(report.title.empty() ? "Attention" : report.title, 200).text,
-      "</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n", drawing.svg, "</svg>\n");
+      "</title>\n<rect width=\"100%\" height=\"100%\" fill=\"", theme.paper, "\"/>\n", drawing.svg,
+      "</svg>\n");
 }
 
 }  // namespace qkv::explain

@@ -41,7 +41,7 @@ Label xml_label(std::string_view token, int most) {
   Label label;
   for (const std::string_view mark : kWordMarks) {
     if (!token.starts_with(mark) || token == mark) continue;
-    label = {.text = concat("<tspan fill=\"#c3c9d4\">", mark, "</tspan>"), .letters = 1};
+    label = {.text = concat("<tspan fill-opacity=\"0.3\">", mark, "</tspan>"), .letters = 1};
     token.remove_prefix(mark.size());
     break;
   }

@@ -444,6 +444,9 @@ TEST_F(TextAttention, AlignsATranslation) {
 TEST_F(TextAttention, RefusesOptionsOfOtherModels) {
   expect_refused("attention %marian --source a --tile 2 --out @/a.json", 2,
                  {"--tile: not for encoder-decoders"});
+  expect_refused("attention %marian --source a --layer 1 --out @/a.json", 2, {"layer", ".svg", "a.json"});
+  expect_refused("attention %marian --source a --part cross --layer 9 --out @/a.svg", 2,
+                 {"part cross, layer 9"});
   expect_refused("attention %llama --source a --tile -2 --out @/a.json", 2, {"tile", "-2"});
   for (const char* other : {"%llama", "%marian"}) {
     expect_refused(concat("attention ", other, " --source a --pair b --out @/a.json"), 2,

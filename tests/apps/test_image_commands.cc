@@ -148,6 +148,7 @@ TEST_F(ImageCommand, AttentionRefusesOtherInputs) {
   expect_refused("attention %bert_texts --out @/a.html" + rgb, 2, {"--image", "only for image models"});
   expect_refused("attention %bert_texts --out @/a.html", 2, {"--source"});
   expect_refused("attention %vit_images --image /nowhere.png --out @/a.html", 1, {"/nowhere.png"});
+  expect_refused("attention %vit_images --dark --out @/a.svg" + rgb, 2, {"--dark", "image models"});
   expect_refused("attention %vit_images --out a.pdf" + rgb, 2, {".html, .json or .svg"});
 }
 

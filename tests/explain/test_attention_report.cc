@@ -213,6 +213,19 @@ TEST(AttentionSvg, ShowsWhatWasAskedFor) {
   EXPECT_THROW(to_svg(report, {.head = -1}), UsageError);
 }
 
+TEST(AttentionSvg, HasADarkTheme) {
+  const std::string light = to_svg(small_report()), dark = to_svg(small_report(), {.dark = true});
+  EXPECT_TRUE(is_balanced_xml(dark));
+  for (const auto& [colour, in_light, in_dark] : {std::tuple{"height=\"100%\" fill=\"#ffffff\"", 1u, 0u},
+                                                  {"height=\"100%\" fill=\"#0d1117\"", 0u, 1u},
+                                                  {"#f4f7fc", 4u, 0u},
+                                                  {"#171c26", 0u, 4u}}) {  // the zero of the encoder's maps
+    EXPECT_EQ(occurrences(light, colour), in_light) << colour;
+    EXPECT_EQ(occurrences(dark, colour), in_dark) << colour;
+  }
+  for (const char* ink : {"#1b1f27", "#5d6675"}) EXPECT_EQ(occurrences(dark, ink), 0u) << ink;
+}
+
 TEST(AttentionSvg, DarkerCellsAreLargerWeights) {
   AttentionReport report = small_report();
   report.layers.resize(1);
@@ -269,6 +282,9 @@ TEST(AttentionReport, IsWrittenAsItsExtensionSays) {
   EXPECT_EQ(read_file(folder / "a.html"), to_html(report));
   EXPECT_EQ(read_file(folder / "a.json"), to_json(report));
   EXPECT_EQ(read_file(folder / "a.SVG"), to_svg(report));
+  write_report(report, folder / "one.svg", {.layer = 1, .dark = true});
+  EXPECT_EQ(read_file(folder / "one.svg"), to_svg(report, {.layer = 1, .dark = true}));
+  EXPECT_THROW(write_report(report, folder / "b.html", {.dark = true}), UsageError);
   for (const char* name : {"a.png", "a", "html"}) {
     try {
       write_report(report, folder / name);

@@ -36,6 +36,7 @@ class Hub:
     def close(self):
         for server in (self.hub, self.storage):
             server.shutdown()
+            server.server_close()
 
     def _serve(self, name, answer):
         hub = self

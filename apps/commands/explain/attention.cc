@@ -1,4 +1,5 @@
 #include <memory>
+#include <type_traits>
 
 #include "apps/cli/messages.h"
 #include "apps/image_options.h"
@@ -22,6 +23,8 @@ struct AttentionArguments {
   std::optional<std::string> source, image;
   std::string target, pair;
   std::optional<int64_t> tile;
+  std::optional<int> layer, head;  // from 1
+  explain::SvgOptions drawing;
   ImageArguments images;
 };
 
@@ -69,15 +72,23 @@ void require_input(const AttentionArguments& arguments) {
   if (arguments.tile && (reads_images || kind == models::FolderKind::translation)) {
     throw UsageError(concat("--tile: not for ", reads_images ? "image models" : "encoder-decoders"));
   }
+  if (reads_images && arguments.drawing != explain::SvgOptions())
+    throw UsageError("--part, --layer, --head and --dark: not for image models");
   require_none("--target", arguments.target, models::FolderKind::translation, "encoder-decoders");
   require_none("--pair", arguments.pair, models::FolderKind::encoder, "text encoders");
 }
 
-void write_attention(const AttentionArguments& arguments) {
+void write_attention(AttentionArguments& arguments) {
+  if (arguments.layer) arguments.drawing.layer = *arguments.layer - 1;
+  if (arguments.head) arguments.drawing.head = *arguments.head - 1;
   require_input(arguments);
   const auto write = [&](const auto& model) {
     const auto report = report_of(model, arguments);
-    explain::write_report(report, arguments.out);
+    if constexpr (std::is_same_v<std::decay_t<decltype(report)>, explain::AttentionReport>) {
+      explain::write_report(report, arguments.out, arguments.drawing);
+    } else {
+      explain::write_report(report, arguments.out);
+    }
     say(concat(report.title, "; written to ", arguments.out));
   };
   std::visit(write, pipelines::open_model(arguments.model, arguments.load));
@@ -107,6 +118,18 @@ void add_attention(Command& app) {
       *command, "--tile", arguments->tile, "TOKENS",
       "Draw runs of this many tokens as one query and one key; 1: each token; 0: each token up to 256,\n"
       "beyond 128 tiles; language models and text encoders only (default: 0)");
+  add_choice(*command, "--part", arguments->drawing.part,
+             {{"encoder", explain::Part::encoder},
+              {"decoder", explain::Part::decoder},
+              {"cross", explain::Part::cross}},
+             "Draw this part; .svg of texts only (default: all)");
+  add_option(*command, "--layer", arguments->layer, "N",
+             "Draw this layer, counted from 1; .svg of texts only (default: all)")
+      ->check(at_least(1));
+  add_option(*command, "--head", arguments->head, "N",
+             "Draw this head, counted from 1; .svg of texts only (default: all)")
+      ->check(at_least(1));
+  command->add_flag("--dark", arguments->drawing.dark, "Draw on a dark background; .svg of texts only");
   add_option(*command, "--image", arguments->image, "FILE",
              "PNG or JPEG file that the model reads; image models only (default: none)");
   add_image_options(*command, arguments->images);

@@ -103,11 +103,11 @@ TEST_F(CommandLine, EveryOptionHasATypeAndADefault) {
   EXPECT_GT(options, 200u);
 }
 
-// The words after "qkv" in the first column of README's table of commands.
-std::vector<std::string> commands_of_readme() {
+// The words after "qkv" in the first column of the table of docs/commands.md.
+std::vector<std::string> documented_commands() {
   std::vector<std::string> names;
-  std::istringstream readme(read_file(QKV_TEST_DATA "/../README.md"));
-  for (std::string line; std::getline(readme, line);) {
+  std::istringstream document(read_file(QKV_TEST_DATA "/../docs/commands.md"));
+  for (std::string line; std::getline(document, line);) {
     const std::string begin = "| `qkv ";
     if (line.starts_with(begin))
       names.push_back(line.substr(begin.size(), line.find('`', begin.size()) - begin.size()));
@@ -115,7 +115,7 @@ std::vector<std::string> commands_of_readme() {
   return names;
 }
 
-TEST_F(CommandLine, ReadmeListsTheCommandsOfTheHelp) {
+TEST_F(CommandLine, DocumentsListTheCommandsOfTheHelp) {
   std::vector<std::string> expected;
   for (const std::string& name : commands_of_help(help(""))) {
     const std::vector<std::string> parts = commands_of_help(help(name));
@@ -123,7 +123,7 @@ TEST_F(CommandLine, ReadmeListsTheCommandsOfTheHelp) {
     if (parts.empty()) expected.push_back(name);
   }
   EXPECT_GE(expected.size(), 17u);
-  EXPECT_EQ(commands_of_readme(), expected);
+  EXPECT_EQ(documented_commands(), expected);
 }
 
 TEST_F(CommandLine, PrintsItsVersion) {
