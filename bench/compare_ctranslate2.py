@@ -17,8 +17,8 @@ trained models comparable (a few steps of `qkv train translation --preset base` 
 texts are then not reported. The last column of "one line" with beam 1 is the share of the memory's read bandwidth (`qkv bench`)
 used for the weights that a step reads: the decoder's, without the keys and values of the source, and the output projection's.
 
-Prints medians of --rounds. Peak memory is the process's resident set, for CTranslate2 minus that of Python and its libraries
-before the model is loaded. Start-up is the time from starting the process to the first translated line, including 10 ms of the
+Prints medians of --rounds. Peak memory is the process's resident set minus that before the model is loaded: for CTranslate2 of
+Python and its libraries, for qkv of `qkv version`. Start-up is the time from starting the process to the first translated line, including 10 ms of the
 bare Python that starts it (CTranslate2: from the constructor call, without Python's start).
 """
 
@@ -122,16 +122,18 @@ def qkv_round(arguments, form, beam, threads, one_line):
     if arguments.fixed_tokens:
         command += ["--min-new-tokens", arguments.fixed_tokens - 1]
     command += arguments.qkv_options.split()
+    _, idle = run_measured([arguments.qkv, "version"], [])
     process = LineProcess([*command, "--chunk-lines", 1])
     process.ask(lines[0])
     result = {"startup_ms": process.first_ms}
     if one_line:
         texts, latencies = process.timed(lines)
-        result |= {"latencies": latencies, "seconds": sum(latencies) / 1000, "peak_mb": process.end()}
+        result |= {"latencies": latencies, "seconds": sum(latencies) / 1000, "peak_mb": process.end() - idle}
     else:
         process.end()
         began = time.perf_counter()
-        output, result["peak_mb"] = run_measured(command, lines)
+        output, peak = run_measured(command, lines)
+        result["peak_mb"] = peak - idle
         result["seconds"] = time.perf_counter() - began - result["startup_ms"] / 1000
         texts = output.splitlines()
     if arguments.fixed_tokens:

@@ -6,6 +6,7 @@
 #include "qkv/data/batches_by_length.h"
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/row_results.h"
+#include "qkv/tensor/storage.h"
 
 namespace qkv::pipelines {
 
@@ -41,6 +42,7 @@ void encode(const models::TextEncoder& model, std::span<const EncoderRequest* co
     lengths.push_back(std::ssize(requests[i]->encoding.ids));
   }
   const bool typed = model.config().embedding.token_types > 1;
+  const InferenceMemory inference;
   for (const std::vector<size_t>& batch : data::batches_by_length(lengths, batch_tokens)) {
     std::vector<std::span<const int32_t>> ids, types;
     for (const size_t k : batch) {

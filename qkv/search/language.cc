@@ -7,6 +7,7 @@
 #include "qkv/data/batches_by_length.h"
 #include "qkv/search/candidates.h"
 #include "qkv/search/language_step_model.h"
+#include "qkv/tensor/storage.h"
 
 namespace qkv::search {
 
@@ -53,6 +54,7 @@ std::vector<std::vector<float>> score(const models::LanguageModel& model, std::s
   std::vector<int64_t> lengths;
   for (const Ids text : texts) lengths.push_back(std::ssize(text));
   std::vector<std::vector<float>> scores(texts.size());
+  const InferenceMemory inference;
   for (const std::vector<size_t>& batch : data::batches_by_length(lengths, batch_tokens)) {
     // The last token predicts nothing; the first is not predicted.
     std::vector<Ids> inputs;

@@ -4,6 +4,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/data/batches_by_length.h"
+#include "qkv/tensor/storage.h"
 
 namespace qkv::search {
 
@@ -36,6 +37,7 @@ std::vector<std::vector<float>> score(const models::Transformer& model,
   }
 
   std::vector<std::vector<float>> results(sources.size());
+  const InferenceMemory inference;
   for (std::vector<size_t> batch : data::batches_by_length(lengths, batch_tokens)) {
     std::vector<int32_t> labels;
     std::vector<std::span<const int32_t>> source, input;

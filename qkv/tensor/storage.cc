@@ -66,6 +66,7 @@ class FreeBlocks {
 };
 
 thread_local MemoryUse current_use = MemoryUse::activations;
+thread_local bool keeps_few_blocks = false;
 
 class CachingAllocator {
  public:
@@ -138,6 +139,7 @@ class CachingAllocator {
 
   std::byte* request(size_t bytes) {
     ++stats_.system_requests;
+    if (keeps_few_blocks && stats_.cached > stats_.in_use) release_locked();
     const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
     const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     void* block = nullptr;
@@ -218,6 +220,9 @@ Storage allocate(size_t bytes) {
 
 MemoryScope::MemoryScope(MemoryUse use) : outer_(current_use) { current_use = use; }
 MemoryScope::~MemoryScope() { current_use = outer_; }
+
+InferenceMemory::InferenceMemory() : outer_(keeps_few_blocks) { keeps_few_blocks = true; }
+InferenceMemory::~InferenceMemory() { keeps_few_blocks = outer_; }
 
 const char* name_of(MemoryUse use) {
   switch (use) {

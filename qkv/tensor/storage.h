@@ -35,6 +35,20 @@ class MemoryScope {
   MemoryUse outer_;
 };
 
+// During its lifetime, when an allocation of this thread finds no free block, the free blocks are returned to
+// the operating system first if they are more than those in use: batches of ever other sizes take one
+// another's memory. For inference; a training step would return what the next one needs.
+class InferenceMemory {
+ public:
+  InferenceMemory();
+  ~InferenceMemory();
+  InferenceMemory(const InferenceMemory&) = delete;
+  InferenceMemory& operator=(const InferenceMemory&) = delete;
+
+ private:
+  bool outer_;
+};
+
 // A block of at least `bytes`, uninitialised. Gradients share blocks. Throws std::bad_alloc.
 Storage allocate(size_t bytes);
 

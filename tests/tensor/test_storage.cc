@@ -64,6 +64,39 @@ TEST(Storage, CountsMemoryInUseAndReleasesTheRest) {
   EXPECT_EQ(allocator_stats().cached, 0u);
 }
 
+TEST(Storage, InferenceKeepsNoMoreThanIsInUse) {
+  constexpr size_t kBlock = size_t{1} << 20;
+  const auto free_blocks = [] {
+    std::vector<Storage> blocks(8);
+    for (Storage& block : blocks) block = allocate(kBlock);
+  };
+  release_cached_memory();
+  free_blocks();
+  const size_t cached = allocator_stats().cached;
+  ASSERT_GE(cached, 8 * kBlock);
+  const Storage plain = allocate(2 * kBlock);
+  EXPECT_EQ(allocator_stats().cached, cached) << "training keeps blocks";
+  {
+    const InferenceMemory inference;
+    const Storage fits = allocate(kBlock);
+    EXPECT_EQ(allocator_stats().cached, cached - kBlock) << "a block that fits is reused";
+    const Storage other = allocate(3 * kBlock);
+    EXPECT_EQ(allocator_stats().cached, 0u);
+    free_blocks();
+    std::vector<Storage> more(12);
+    for (Storage& block : more) block = allocate(kBlock);
+    free_blocks();
+    const size_t few = allocator_stats().cached;
+    ASSERT_LT(few, allocator_stats().in_use);
+    const Storage last = allocate(5 * kBlock);
+    EXPECT_EQ(allocator_stats().cached, few) << "fewer than are in use stay";
+  }
+  free_blocks();
+  const size_t again = allocator_stats().cached;
+  const Storage later = allocate(6 * kBlock);
+  EXPECT_EQ(allocator_stats().cached, again);
+}
+
 TEST(Storage, GradientsShareAFreeBlock) {
   release_cached_memory();
   std::byte* const memory = allocate(24 * kMegabyte).get();

@@ -4,6 +4,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
+#include "qkv/tensor/storage.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -89,6 +90,7 @@ void ImageEncoderPipeline::encode(
     }
     good.push_back(i);
   }
+  const InferenceMemory inference;
   for (size_t begin = 0; begin < good.size(); begin += most) {
     const auto batch = std::span(good).subspan(begin, std::min(most, good.size() - begin));
     Tensor pixels = Tensor::empty({std::ssize(batch), channels, size.height, size.width});

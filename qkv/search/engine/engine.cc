@@ -10,6 +10,7 @@
 #include "qkv/search/engine/sequence.h"
 #include "qkv/search/shortlist.h"
 #include "qkv/search/step_scores.h"
+#include "qkv/tensor/storage.h"
 
 namespace qkv::search {
 namespace {
@@ -110,6 +111,7 @@ bool Engine::cancel(uint64_t request_id) {
 std::vector<Decoded> Engine::step() {
   if (stepping_) throw UsageError("step: expected to be called between steps, found a step under way");
   const ProfileScope profile("search");
+  const InferenceMemory inference;
   stepping_ = true;
   last_step_rows_ = 0;
   try {
