@@ -1,4 +1,4 @@
-"""Converts the weights of a GGUF file to f32, bf16 or int8 (Q8_0: a scale per 32 weights).
+"""Converts the weights of a GGUF file to f32, bf16, int8 (Q8_0: a scale per 32 weights) or q4_0, as ggml rounds them.
 
     python bench/gguf_forms.py FILE FORM NEW_FILE
 
@@ -11,7 +11,9 @@ from pathlib import Path
 
 def types():
     import gguf
-    return {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16, "int8": gguf.GGMLQuantizationType.Q8_0}
+    return {"f32": gguf.GGMLQuantizationType.F32, "bf16": gguf.GGMLQuantizationType.BF16,
+            "int8": gguf.GGMLQuantizationType.Q8_0,
+            "q4_0": gguf.GGMLQuantizationType.Q4_0}
 
 
 def write_file(writer):
@@ -21,8 +23,8 @@ def write_file(writer):
     writer.close()
 
 
-def write_form(source, form, file):
-    """Writes the file unless it exists."""
+def write_form(source, form, file, tables=None):
+    """Writes the file unless it exists; tables: the form of the token table and the output matrix, unless `form`."""
     import gguf
     file = Path(file)
     if file.exists():
@@ -35,7 +37,8 @@ def write_form(source, form, file):
             writer.add_key_value(name, field.contents(), field.types[0], element)
     for tensor in reader.tensors:
         values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-        kind = types()[form] if values.ndim > 1 else types()["f32"]
+        own = tables if tables and tensor.name in ("token_embd.weight", "output.weight") else form
+        kind = types()[own] if values.ndim > 1 else types()["f32"]
         writer.add_tensor(tensor.name, gguf.quants.quantize(values, kind), raw_dtype=kind)
     write_file(writer)
     return file
