@@ -101,6 +101,15 @@ class LineProcess:
             latencies.append(1000 * (time.perf_counter() - began))
         return answers, latencies
 
+    def timed_together(self, lines):
+        """The seconds until all of these lines, sent at once, have answers."""
+        began = time.perf_counter()
+        self.process.stdin.write("".join(line + "\n" for line in lines))
+        self.process.stdin.flush()
+        for _ in lines:
+            self.process.stdout.readline()
+        return time.perf_counter() - began
+
     def end(self):
         """Returns the peak resident memory in MB."""
         self.process.stdin.close()
