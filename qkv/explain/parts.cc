@@ -10,7 +10,7 @@ namespace qkv::explain {
 namespace {
 
 std::string part_of(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, const char*>, 10> kParts{
+  static constexpr std::array<std::pair<std::string_view, const char*>, 12> kParts{
       {{"embed_", "embeddings"},
        {".self_attn.", "self_attention"},
        {".encoder_attn.", "cross_attention"},
@@ -20,7 +20,9 @@ std::string part_of(const std::string& name) {
        {"_norm.", "norms"},
        {".fc1.", "feed_forward"},
        {".fc2.", "feed_forward"},
-       {".gate.", "feed_forward"}}};
+       {".gate.", "feed_forward"},
+       {".xielu.", "feed_forward"},
+       {".layer_scalar", "norms"}}};
   std::string head = name.substr(0, name.find('.'));
   if (head != "encoder" && head != "decoder" && !head.starts_with("embed_")) return head;
   for (const auto& [word, part] : kParts) {

@@ -26,6 +26,9 @@ void LanguageModelConfig::validate() const {
   if (!causal) throw UsageError("causal: expected true, as the next token is predicted, found false");
   validate_stack(decoder);
   validate_embedding(embedding, decoder);
+  if (embedding.table_width() != embedding.d_model)
+    throw UsageError(concat("embedding: width: expected that of the layers, ", embedding.d_model, ", found ",
+                            embedding.width));
   for (const auto* ids : {&bos_ids, &eos_ids}) {
     for (const int32_t id : *ids) {
       if (id < 0 || id >= vocabulary) {

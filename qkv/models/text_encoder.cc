@@ -30,7 +30,7 @@ void TextEncoderConfig::validate() const {
 
 TextEncoder::TextEncoder(const TextEncoderConfig& config)
     : config_(validated(config)),
-      table_(nn::Parameter::token_matrix(Shape{config.vocabulary, config.embedding.d_model},
+      table_(nn::Parameter::token_matrix(Shape{config.vocabulary, config.embedding.table_width()},
                                          {nn::Initializer::Kind::normal, 0.02f})),
       embedding_(config.embedding, table_.weight()),
       encoder_(config.encoder, config.causal ? nn::Direction::backwards : nn::Direction::both) {
@@ -39,19 +39,20 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
     const nn::LinearOptions options{.inputs = d_model, .outputs = outputs, .bias = bias};
     return wanted ? std::optional<nn::Linear>(std::in_place, options) : std::nullopt;
   };
-  const nn::NormOptions norm{.features = d_model,
-                             .epsilon = config.encoder.first().epsilon,
-                             .bias = config.encoder.first().norm_bias};
+  nn::NormOptions norm{.features = d_model,
+                       .epsilon = config.encoder.first().epsilon,
+                       .bias = config.encoder.first().norm_bias};
   pooler_ = head(config.pooler, d_model, config.head_bias);
   if (config.pooler && config.pooler_norm) pooler_norm_.emplace(norm);
   next_sentence_ = head(config.next_sentence, 2);
   classifier_ = head(config.labelled != ClassificationTarget::nothing, std::ssize(config.labels),
                      /*bias=*/!config.causal);
   if (config.masked_language) {
+    const int64_t width = norm.features = config.embedding.table_width();
     masked_language_.emplace(MaskedLanguage{
-        .dense = nn::Linear({.inputs = d_model, .outputs = d_model, .bias = config.head_bias}),
+        .dense = nn::Linear({.inputs = d_model, .outputs = width, .bias = config.head_bias}),
         .layer_norm = nn::Norm(norm),
-        .logits = nn::Logits({.d_model = d_model, .vocabulary = config.vocabulary, .bias = config.logit_bias},
+        .logits = nn::Logits({.d_model = width, .vocabulary = config.vocabulary, .bias = config.logit_bias},
                              table_.weight())});
   }
 }

@@ -94,6 +94,7 @@ void validate_embedding(const nn::EmbeddingConfig& embedding, const nn::StackOpt
   if (!std::isfinite(embedding.factor))
     throw UsageError(concat("embedding factor: expected a finite number, found ", embedding.factor));
   require_at_least("token_types", 0, embedding.token_types);
+  require_at_least("width", 0, embedding.width);
   require_epsilon(embedding.epsilon);
   require_rate("embedding_dropout", embedding.dropout);
 }

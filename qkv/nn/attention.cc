@@ -45,13 +45,45 @@ Tensor cached_attention(const Tensor& query, std::span<const kernels::CacheRow> 
 
 std::optional<Norm> norm(const MultiheadAttentionOptions& options, int64_t heads) {
   if (options.variant.query_key_norm == QueryKeyNorm::none) return std::nullopt;
-  NormOptions norm{.features = options.d_k, .kind = options.norm_kind, .epsilon = options.epsilon};
+  NormOptions norm{.features = options.d_k,
+                   .kind = options.norm_kind,
+                   .epsilon = options.epsilon,
+                   .weight = options.norm_weight};
   if (options.variant.query_key_norm == QueryKeyNorm::all_heads) norm.features *= heads;
   if (options.variant.query_key_norm == QueryKeyNorm::each_head) {
     norm.parts = heads;
     norm.bias = false;
   }
   return Norm(norm);
+}
+
+std::optional<Norm> value_norm(const MultiheadAttentionOptions& options) {
+  if (!options.variant.value_norm) return std::nullopt;
+  return Norm({.features = options.d_v, .kind = NormKind::rms, .epsilon = options.epsilon, .weight = false});
+}
+
+// [tokens, heads * width], each head's features normalised alone.
+Variable of_each_head(const Variable& x, int64_t heads, const Norm& norm) {
+  const int64_t tokens = x.value().rows(), width = x.value().cols() / heads;
+  const Variable rows = reshape(contiguous_f32("attention", x), {tokens * heads, width});
+  return reshape(norm(rows), {tokens, heads * width});
+}
+
+// ALiBi's slopes; Falcon's are multiplied by the scale of the scores.
+Tensor slopes(const MultiheadAttentionOptions& options) {
+  const PositionOptions& positions = options.variant.positions;
+  if (positions.kind != PositionKind::alibi) return {};
+  Tensor found = alibi_slopes(options.heads);
+  if (!positions.alibi_scaled) return found;
+  for (float& slope : found.values()) slope *= *options.variant.scale;
+  return found;
+}
+
+LinearWeights projections(const Parameter& q_weight, const Parameter& k_weight, const Parameter& v_weight,
+                          const std::vector<Variable>& biases) {
+  if (!v_weight.defined())
+    return LinearWeights({q_weight.weight(), k_weight.weight()}, {biases[0], biases[1]});
+  return LinearWeights({q_weight.weight(), k_weight.weight(), v_weight.weight()}, biases);
 }
 
 // x cut to [-limit, limit].
@@ -114,6 +146,9 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   if (!(options.variant.clip >= 0))
     throw UsageError(
         concat("attention: clip: expected 0 (none) or a positive number, found ", options.variant.clip));
+  if (options.variant.keys_as_values && options.d_k != options.d_v)
+    throw UsageError(
+        concat("attention: keys_as_values: expected a d_v of d_k, ", options.d_k, ", found ", options.d_v));
   if (options.variant.window < 0)
     throw UsageError(
         concat("attention: window: expected 0 (all positions) or more, found ", options.variant.window));
@@ -122,25 +157,29 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
 
 MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     : options_(completed(options)),
-      alibi_slopes_(options.variant.positions.kind == PositionKind::alibi ? alibi_slopes(options.heads)
-                                                                          : Tensor()),
+      alibi_slopes_(slopes(options_)),
       q_weight_(weight(options_.heads * options_.d_k, options_.d_model)),
       k_weight_(weight(options_.key_heads * options_.d_k, options_.d_model)),
-      v_weight_(weight(options_.key_heads * options_.d_v, options_.d_model)),
+      v_weight_(options_.variant.keys_as_values
+                    ? Parameter()
+                    : weight(options_.key_heads * options_.d_v, options_.d_model)),
       out_weight_(weight(options_.d_model, options_.heads * options_.d_v)),
       q_bias_(bias(options_.variant.bias.query, options_.heads * options_.d_k)),
       k_bias_(bias(options_.variant.bias.key, options_.key_heads * options_.d_k)),
-      v_bias_(bias(options_.variant.bias.value, options_.key_heads * options_.d_v)),
+      v_bias_(bias(options_.variant.bias.value && !options_.variant.keys_as_values,
+                   options_.key_heads * options_.d_v)),
       out_bias_(bias(options_.variant.bias.output, options_.d_model)),
       sinks_(bias(options_.variant.sinks, options_.heads)),
       q_norm_(norm(options_, options_.heads)),
       k_norm_(norm(options_, options_.key_heads)),
-      qkv_({q_weight_.weight(), k_weight_.weight(), v_weight_.weight()},
-           {q_bias_.variable, k_bias_.variable, v_bias_.variable}),
+      v_norm_(value_norm(options_)),
+      qkv_(projections(q_weight_, k_weight_, v_weight_,
+                       {q_bias_.variable, k_bias_.variable, v_bias_.variable})),
       q_({q_weight_.weight()}, {q_bias_.variable}),
-      kv_({k_weight_.weight(), v_weight_.weight()}, {k_bias_.variable, v_bias_.variable}),
+      // Of cross attention, which has values of its own.
+      kv_({k_weight_.weight(), own_values().weight()}, {k_bias_.variable, v_bias_.variable}),
       k_({k_weight_.weight()}, {k_bias_.variable}),
-      v_({v_weight_.weight()}, {v_bias_.variable}),
+      v_({own_values().weight()}, {v_bias_.variable}),
       out_({out_weight_.weight()}, {out_bias_.variable}) {}
 
 Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
@@ -155,11 +194,10 @@ Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, con
 Variable MultiheadAttention::normalised(const Variable& x, int64_t heads,
                                         const std::optional<Norm>& norm) const {
   if (!norm) return x;
-  const Variable rows = contiguous_f32("attention", x);
   const QueryKeyNorm kind = options_.variant.query_key_norm;
-  if (kind == QueryKeyNorm::all_heads || kind == QueryKeyNorm::each_head) return (*norm)(rows);
-  const int64_t tokens = x.value().rows();
-  return reshape((*norm)(reshape(rows, {tokens * heads, options_.d_k})), {tokens, heads * options_.d_k});
+  if (kind == QueryKeyNorm::all_heads || kind == QueryKeyNorm::each_head)
+    return (*norm)(contiguous_f32("attention", x));
+  return of_each_head(x, heads, *norm);
 }
 
 MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
@@ -179,7 +217,8 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
     const int64_t count = numbers.empty() ? 0 : int64_t{*std::ranges::max_element(numbers)} + 1;
     return rotary(rows, heads, rotary_table(kind, kind.rotary_features, count), places);
   };
-  const Variable value = qkv.columns(queries + keys, values);
+  Variable value = qkv.columns(options_.variant.keys_as_values ? queries : queries + keys, values);
+  if (v_norm_) value = of_each_head(value, options_.key_heads, *v_norm_);
   if (!q_norm_ && !grows) {
     const Variable qk = rotated(qkv.columns(0, queries + keys), options_.heads + options_.key_heads, false);
     return {qk.columns(0, queries), qk.columns(queries, keys), value};
@@ -359,7 +398,7 @@ void MultiheadAttention::visit(const ParameterVisitor& visitor) const {
   };
   both("q_proj", q_weight_, q_bias_);
   both("k_proj", k_weight_, k_bias_);
-  both("v_proj", v_weight_, v_bias_);
+  if (v_weight_.defined()) both("v_proj", v_weight_, v_bias_);
   both("out_proj", out_weight_, out_bias_);
   if (sinks_.defined()) visitor("sinks", sinks_);
   if (q_norm_) {

@@ -40,6 +40,9 @@ struct AttentionVariant {
   QueryKeyNorm query_key_norm = QueryKeyNorm::none;
   float clip = 0;      // self-attention only: queries, keys and values are cut to [-clip, clip]; 0: off
   bool sinks = false;  // a learned score of each head without key and value (AttentionOptions::sinks)
+  // Self-attention only (Gemma 4): values are the projected keys, before their norm and positions, and values
+  // have an RMS norm of each head's features, without weights.
+  bool keys_as_values = false, value_norm = false;
 
   bool operator==(const AttentionVariant&) const = default;
 };
@@ -52,7 +55,8 @@ struct MultiheadAttentionOptions {
   int64_t d_v = 0;        // per head; 0: d_model / heads
   AttentionVariant variant = {};
   NormKind norm_kind = NormKind::rms;  // of queries and keys
-  float epsilon = 1e-6f;               // of their norms
+  bool norm_weight = true;             // of their norms
+  float epsilon = 1e-6f;               // likewise, and of values
   float dropout = 0;                   // of the attention weights
 };
 
@@ -109,6 +113,7 @@ class MultiheadAttention {
   // Projections of the same rows, with norms; positions i32 [tokens], used for rotary positions.
   Heads project(const Variable& x, const std::function<Tensor()>& positions, WeightLayout layout) const;
   Variable normalised(const Variable& x, int64_t heads, const std::optional<Norm>& norm) const;
+  const Parameter& own_values() const { return v_weight_.defined() ? v_weight_ : k_weight_; }
   // This attention's description, without masks and sequences; cross attention has no positions and no
   // window.
   AttentionOptions description(bool self) const;
@@ -116,11 +121,11 @@ class MultiheadAttention {
                   AttentionOptions options) const;
 
   MultiheadAttentionOptions options_;
-  Tensor alibi_slopes_;  // undefined without ALiBi
-  Parameter q_weight_, k_weight_, v_weight_, out_weight_;
+  Tensor alibi_slopes_;                                    // undefined without ALiBi
+  Parameter q_weight_, k_weight_, v_weight_, out_weight_;  // no v_weight_ if keys are values
   Parameter q_bias_, k_bias_, v_bias_, out_bias_;
   Parameter sinks_;
-  std::optional<Norm> q_norm_, k_norm_;
+  std::optional<Norm> q_norm_, k_norm_, v_norm_;
   // The weights grouped by use: projections of the same rows are one product.
   LinearWeights qkv_, q_, kv_, k_, v_, out_;
 };

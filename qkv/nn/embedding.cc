@@ -68,16 +68,21 @@ AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& l
         throw UsageError(concat("a sequence of ", last + 1, " tokens is longer than the model's ", places,
                                 " learned positions"));
       }
-      if (options.first_row == 0) return {learned.variable, std::move(positions)};
-      Tensor rows = positions.clone();
-      for (int32_t& row : rows.values<int32_t>()) row += static_cast<int32_t>(options.first_row);
-      return {learned.variable, rows};
+      break;
     }
     case PositionKind::sinusoidal_interleaved:
     case PositionKind::sinusoidal_halves:
+    case PositionKind::sinusoidal_inclusive:
       break;
   }
-  return {shared_sinusoids(options.kind, last + 1, config.d_model, device), std::move(positions)};
+  if (options.first_row != 0 && options.kind != PositionKind::sinusoidal_interleaved &&
+      options.kind != PositionKind::sinusoidal_halves) {
+    positions = positions.clone();
+    for (int32_t& row : positions.values<int32_t>()) row += static_cast<int32_t>(options.first_row);
+  }
+  if (options.kind == PositionKind::learned) return {learned.variable, std::move(positions)};
+  return {shared_sinusoids(options.kind, last + options.first_row + 1, config.table_width(), device),
+          std::move(positions)};
 }
 
 }  // namespace
@@ -86,16 +91,25 @@ Embedding::Embedding(const EmbeddingConfig& config, Weight table)
     : config_(config), table_(std::move(table)) {
   constexpr Initializer kNormal{Initializer::Kind::normal, 0.02f};
   if (config.positions.kind == PositionKind::learned) {
-    positions_ = Parameter(Shape{config.positions.max_positions, config.d_model}, kNormal);
+    positions_ = Parameter(Shape{config.positions.max_positions, config.table_width()}, kNormal);
   }
-  if (config.token_types > 0) types_ = Parameter(Shape{config.token_types, config.d_model}, kNormal);
+  if (config.token_types > 0) types_ = Parameter(Shape{config.token_types, config.table_width()}, kNormal);
   if (config.norm)
-    norm_.emplace(
-        NormOptions{.features = config.d_model, .epsilon = config.epsilon, .bias = config.norm_bias});
+    norm_.emplace(NormOptions{.features = config.table_width(),
+                              .kind = config.norm_kind,
+                              .epsilon = config.epsilon,
+                              .bias = config.norm_bias,
+                              .weight = config.norm_weight});
+  if (config.table_width() != config.d_model)
+    projection_.emplace(LinearOptions{.inputs = config.table_width(), .outputs = config.d_model});
 }
 
-Variable Embedding::operator()(const Ragged& given, ForwardContext& context,
-                               const TokenPlaces& places) const {
+Variable Embedding::operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places) const {
+  const Variable rows = sum(ids, context, places);
+  return projection_ ? (*projection_)(rows, context) : rows;
+}
+
+Variable Embedding::sum(const Ragged& given, ForwardContext& context, const TokenPlaces& places) const {
   const Ragged ids{as_ids("embedding", "ids", given.values), given.offsets};
   if (ids.values.shape() != Shape{ids.offsets.tokens()}) {
     throw ShapeError(concat("embedding: expected ids [", ids.offsets.tokens(),
@@ -115,21 +129,22 @@ Variable Embedding::operator()(const Ragged& given, ForwardContext& context,
       embedding(table_, ids.values, added.table,
                 {.factor = config_.factor, .position = added.rows, .dropout = last ? dropout : Dropout{}});
   if (last) return tokens;
-  Variable sum = tokens;
+  Variable all = tokens;
   if (types_.defined()) {
     const Tensor types =
         places.types.defined() ? places.types : Tensor::zeros({ids.values.numel()}, DType::i32);
     const Variable of_types = embedding(types_.variable, types, {}, {});
     if (norm_) return dropped(norm_->add_norm(tokens, of_types, {}), dropout);
-    sum = residual(tokens, of_types);
+    all = residual(tokens, of_types);
   }
-  return dropped(norm_ ? (*norm_)(sum) : sum, dropout);
+  return dropped(norm_ ? (*norm_)(all) : all, dropout);
 }
 
 void Embedding::visit(const ParameterVisitor& visitor) const {
   if (positions_.defined()) visitor("embed_positions.weight", positions_);
   if (types_.defined()) visitor("embed_types.weight", types_);
   if (norm_) visit_part(visitor, "embed_layer_norm", *norm_);
+  if (projection_) visit_part(visitor, "embed_projection", *projection_);
 }
 
 }  // namespace qkv::nn

@@ -7,6 +7,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/scope.h"
 #include "qkv/nn/recompute.h"
+#include "qkv/ops/general/arithmetic.h"
 
 namespace qkv::nn {
 
@@ -15,6 +16,7 @@ Sublayers::Sublayers(const LayerOptions& options)
       self_attn_(options.self_attention()),
       self_attn_residual_(options.attention_residual()),
       feed_forward_(options.feed_forward()) {
+  if (options.layer_scalar) layer_scalar_ = Parameter(Shape{1}, {Initializer::Kind::ones});
   if (order_ != SublayerOrder::parallel_one_norm) feed_forward_residual_.emplace(options.residual());
   if (order_ != SublayerOrder::serial && options.norm != NormPlacement::pre)
     throw UsageError("layer: parallel sublayers: expected norms before the sublayers only, found others");
@@ -23,6 +25,10 @@ Sublayers::Sublayers(const LayerOptions& options)
 Variable Sublayers::feed_forward(const Variable& rows, ForwardContext& context) const {
   const NameScope scope("feed_forward");
   return (*feed_forward_)(rows, context);
+}
+
+Variable Sublayers::scaled(const Variable& rows) const {
+  return layer_scalar_.defined() ? rows * layer_scalar_.variable : rows;
 }
 
 Variable EncoderLayer::operator()(const Variable& x, const Offsets& offsets, const AttentionMask& mask,

@@ -25,12 +25,12 @@ class Sublayers {
     const auto fed = [&](const Variable& rows) { return feed_forward(rows, context); };
     if (order_ == SublayerOrder::serial) {
       const Variable rows = between(self_attn_residual_(x, offsets, context, self));
-      return (*feed_forward_residual_)(rows, offsets, context, fed);
+      return scaled((*feed_forward_residual_)(rows, offsets, context, fed));
     }
     const Residual& second = feed_forward_residual_ ? *feed_forward_residual_ : self_attn_residual_;
     const Variable in = self_attn_residual_.input(x);
     const Variable y = fed(feed_forward_residual_ ? second.input(x) : in);
-    return second.add(self_attn_residual_.add(x, self(in), offsets, context), y, offsets, context);
+    return scaled(second.add(self_attn_residual_.add(x, self(in), offsets, context), y, offsets, context));
   }
 
   const MultiheadAttention& self_attn() const { return self_attn_; }
@@ -42,16 +42,19 @@ class Sublayers {
     between();
     feed_forward_->visit(visitor);
     if (feed_forward_residual_) feed_forward_residual_->visit(visitor, "final");
+    if (layer_scalar_.defined()) visitor("layer_scalar", layer_scalar_);
   }
 
  private:
   Variable feed_forward(const Variable& rows, ForwardContext& context) const;
+  Variable scaled(const Variable& rows) const;
 
   SublayerOrder order_;
   MultiheadAttention self_attn_;
   Residual self_attn_residual_;
   std::shared_ptr<const FeedForward> feed_forward_;
   std::optional<Residual> feed_forward_residual_;  // nothing: one norm for both sublayers
+  Parameter layer_scalar_;                         // [1]; undefined: none
 };
 
 class EncoderLayer {

@@ -1,5 +1,9 @@
 #include "qkv/nn/experts.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "qkv/base/error.h"
 #include "qkv/base/scope.h"
 #include "qkv/ops/activation.h"
@@ -50,6 +54,9 @@ void ExpertOptions::validate() const {
     throw UsageError(concat("experts: expected 0 to ", kMaxExperts, ", found ", count));
   if (count > 0 && (per_token < 1 || per_token > count))
     throw UsageError(concat("experts_per_token: expected 1 to ", count, ", found ", per_token));
+  if (!(sparse_mixer >= 0) || (sparse_mixer > 0 && count > 0 && per_token != 2))
+    throw UsageError(concat("sparse_mixer: expected 0, or more with 2 experts a token, found ", sparse_mixer,
+                            " with ", per_token));
   if (shared_d_ff < 0) throw UsageError(concat("shared_d_ff: expected 0 or more, found ", shared_d_ff));
 }
 
@@ -73,11 +80,34 @@ Tensor Experts::chosen_by(const Tensor& logits) const {
   return largest((softmax(logits) + correction_bias_.variable.value()).value(), options_.per_token);
 }
 
+Variable Experts::competing(const Variable& logits, const Tensor& chosen) const {
+  const int64_t tokens = chosen.rows(), count = options_.count;
+  Tensor rows = Tensor::empty({2 * tokens}, DType::i32), added = Tensor::zeros({2 * tokens, count});
+  const Tensor host = to_host(logits.value());
+  for (int64_t pair = 0; pair < 2 * tokens; ++pair) {
+    const float* z = host.data() + pair / 2 * count;
+    const int32_t* experts = chosen.data<int32_t>() + pair / 2 * 2;
+    const float largest = z[experts[pair % 2]];
+    rows.data<int32_t>()[pair] = static_cast<int32_t>(pair / 2);
+    for (int64_t e = 0; e < count; ++e) {
+      const float below = (largest - z[e]) / std::max(std::abs(z[e]), largest);
+      if (below > 2 * options_.sparse_mixer || (pair % 2 == 1 && e == experts[0]))
+        added.data()[pair * count + e] = -std::numeric_limits<float>::infinity();
+    }
+  }
+  return gather(logits, rows) + from_host(added, logits.value().device());
+}
+
 Variable Experts::weights(const Variable& logits, const Tensor& chosen) const {
   const int64_t tokens = chosen.rows(), count = options_.count;
   Tensor elements = Tensor::empty({chosen.numel()}, DType::i32);
   for (int64_t i = 0; i < chosen.numel(); ++i) {
     elements.data<int32_t>()[i] = static_cast<int32_t>(i / chosen.cols() * count) + chosen.data<int32_t>()[i];
+  }
+  if (options_.sparse_mixer > 0) {
+    for (int64_t i = 0; i < chosen.numel(); ++i)
+      elements.data<int32_t>()[i] = static_cast<int32_t>(i * count) + chosen.data<int32_t>()[i];
+    return gather(reshape(softmax(competing(logits, chosen)), {chosen.numel() * count, 1}), elements);
   }
   const auto of_chosen = [&](const Variable& x) { return gather(reshape(x, {tokens * count, 1}), elements); };
   if (!options_.normalise) return of_chosen(softmax(logits));

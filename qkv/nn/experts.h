@@ -15,6 +15,10 @@ struct ExpertOptions {
   // Whether the weights of a token's experts sum to 1: a softmax over the logits of these experts. Otherwise
   // a softmax over those of all experts.
   bool normalise = true;
+  // SparseMixer (Liu et al. 2023, as in Phi-3.5-MoE), with two experts of a token, t in place of `normalise`:
+  // the first is that of the largest logit z_1, with a softmax over the logits z for which
+  // (z_1 - z) / max(|z|, z_1) is at most 2 t; the second likewise, without the first. 0: off.
+  float sparse_mixer = 0;
   bool router_bias = false;
   // Whether experts are chosen by their probability plus a number of each, which does not affect their
   // weights and is not trained by gradients (Wang et al. 2024, "Auxiliary-loss-free load balancing";
@@ -48,6 +52,9 @@ class Experts final : public FeedForward {
  private:
   // The experts of each row of logits, [tokens, per_token].
   Tensor chosen_by(const Tensor& logits) const;
+  // The logits of each token and each of its experts that compete with the expert, the others -infinity:
+  // [tokens * per_token, experts].
+  Variable competing(const Variable& logits, const Tensor& chosen) const;
   // [tokens * per_token, 1], in the order of `chosen` [tokens, per_token].
   Variable weights(const Variable& logits, const Tensor& chosen) const;
 

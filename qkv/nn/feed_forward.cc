@@ -4,6 +4,9 @@
 #include "qkv/ops/activation.h"
 #include "qkv/ops/gated.h"
 #include "qkv/ops/general/arithmetic.h"
+#include "qkv/ops/general/reshape.h"
+#include "qkv/ops/general/slice.h"
+#include "qkv/ops/general/softmax.h"
 
 namespace qkv::nn {
 namespace {
@@ -18,6 +21,14 @@ Variable clamped_gate(const Variable& gate, const Variable& up, const GateClamp&
   return dropout.active() ? activate(y, Activation::identity, dropout) : y;
 }
 
+constexpr float kBeta = 0.5f;  // of xIELU
+
+// ln(1 + e^x), [1] -> [1, 1]: of the softmax of 0 and x, less the logarithm of the former.
+Variable softplus(const Parameter& x) {
+  const Variable zero = Tensor::zeros({1, 1}, DType::f32, x.variable.value().device());
+  return -slice(log_softmax(concatenate({zero, reshape(x.variable, {1, 1})}, 1)), 1, 0, 1);
+}
+
 }  // namespace
 
 DenseFeedForward::DenseFeedForward(const DenseFeedForwardOptions& options)
@@ -30,6 +41,11 @@ DenseFeedForward::DenseFeedForward(const DenseFeedForwardOptions& options)
     throw UsageError(
         concat("feed-forward: clamp: expected a limit of 0, or more with a gate and an alpha above 0, found ",
                clamp_.limit, " and ", clamp_.alpha));
+  }
+  if (options.xielu) {
+    if (options.gated) throw UsageError("feed-forward: xielu: expected no gate, found one");
+    alpha_p_ = Parameter(Shape{1}, {Initializer::Kind::zeros});
+    alpha_n_ = Parameter(Shape{1}, {Initializer::Kind::zeros});
   }
   if (!options.gated) return;
   gate_.emplace(LinearOptions{.inputs = options.d_model, .outputs = options.d_ff, .bias = options.bias});
@@ -50,6 +66,8 @@ Variable DenseFeedForward::operator()(const Variable& x, ForwardContext& context
         },
         {inner}, context);
   }
+  if (alpha_p_.defined())
+    return fc2_(activate(xielu(fc1_(x, context)), Activation::identity, dropout), context);
   // The gradient of relu follows from its result, which the second product needs too. That of other
   // activations follows from their input, from which the result is computed again.
   if (!context.training || activation_ == Activation::relu)
@@ -59,10 +77,22 @@ Variable DenseFeedForward::operator()(const Variable& x, ForwardContext& context
                  {inner}, context);
 }
 
+Variable DenseFeedForward::xielu(const Variable& x) const {
+  // e^x - 1 = 2 t / (1 - t), t = tanh(x / 2), which does not cancel near 0.
+  const Variable below = -activate(-x, Activation::relu);
+  const Variable t = activate(0.5f * below, Activation::tanh);
+  const Variable curve = 2.0f * t / (1.0f - t) - below;
+  return softplus(alpha_p_) * activate(x, Activation::relu_squared) + (softplus(alpha_n_) + kBeta) * curve +
+         kBeta * x;
+}
+
 void DenseFeedForward::visit(const ParameterVisitor& visitor) const {
   visit_part(visitor, "fc1", fc1_);
   visit_part(visitor, "fc2", fc2_);
   if (gate_) visit_part(visitor, "gate", *gate_);
+  if (!alpha_p_.defined()) return;
+  visitor("xielu.alpha_p", alpha_p_);
+  visitor("xielu.alpha_n", alpha_n_);
 }
 
 }  // namespace qkv::nn

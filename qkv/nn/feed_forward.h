@@ -36,25 +36,31 @@ struct DenseFeedForwardOptions {
   bool gated = false;
   GateClamp clamp = {};  // of a gated one
   bool bias = true;
-  float dropout = 0;  // after the activation
+  float dropout = 0;   // after the activation
+  bool xielu = false;  // replaces the activation of one without a gate
 };
 
 // FFN(x) = dropout(activation(x W_1 + b_1)) W_2 + b_2 (Vaswani et al. 2017, equation 2), or gated:
 // FFN(x) = dropout(activation(x W_g + b_g) * (x W_1 + b_1)) W_2 + b_2 (Shazeer 2020; SwiGLU with silu).
+// The activation may be xIELU (Huang 2024) with learned a_p and a_n: softplus(a_p) x^2 + x / 2 for x > 0,
+// else (softplus(a_n) + 1 / 2) (e^x - 1 - x) + x / 2.
 class DenseFeedForward final : public FeedForward {
  public:
   explicit DenseFeedForward(const DenseFeedForwardOptions& options);
   Variable operator()(const Variable& x, ForwardContext& context) const override;
-  // "fc1", "fc2" and, if gated, "gate".
+  // "fc1", "fc2" and, if gated, "gate"; with xIELU "xielu.alpha_p" and "xielu.alpha_n".
   void visit(const ParameterVisitor& visitor) const override;
 
  private:
+  Variable xielu(const Variable& x) const;
+
   Linear fc1_, fc2_;
   std::optional<Linear> gate_;
   std::optional<LinearWeights> both_;  // gate and fc1 as one product
   Activation activation_;
   GateClamp clamp_;
   float dropout_;
+  Parameter alpha_p_, alpha_n_;  // of xIELU; undefined without
 };
 
 }  // namespace qkv::nn

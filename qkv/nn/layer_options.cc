@@ -14,6 +14,7 @@ MultiheadAttentionOptions LayerOptions::self_attention() const {
           .d_v = d_v,
           .variant = attention,
           .norm_kind = norm_kind,
+          .norm_weight = norm_weight,
           .epsilon = epsilon,
           .dropout = attention_dropout};
 }
@@ -23,6 +24,7 @@ MultiheadAttentionOptions LayerOptions::cross_attention() const {
   options.variant.positions = {};
   options.variant.window = 0;
   options.variant.clip = 0;
+  options.variant.keys_as_values = options.variant.value_norm = false;
   return options;
 }
 
@@ -33,7 +35,8 @@ std::shared_ptr<const FeedForward> LayerOptions::feed_forward() const {
                                     .gated = gated,
                                     .clamp = gate_clamp,
                                     .bias = feed_forward_bias,
-                                    .dropout = activation_dropout};
+                                    .dropout = activation_dropout,
+                                    .xielu = xielu};
   if (experts.count == 0) return std::make_shared<DenseFeedForward>(one);
   return std::make_shared<Experts>(one, experts);
 }

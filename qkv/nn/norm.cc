@@ -5,6 +5,7 @@
 #include "qkv/ops/general/drop_path.h"
 #include "qkv/ops/general/reshape.h"
 #include "qkv/ops/general/scale.h"
+#include "qkv/ops/general/slice.h"
 #include "qkv/ops/norm.h"
 
 namespace qkv::nn {
@@ -13,15 +14,19 @@ Norm::Norm(const NormOptions& options)
     : kind_(options.kind),
       features_(options.features),
       parts_(options.parts),
-      weight_(options.weight ? Parameter(Shape{options.parts * options.features}, {Initializer::Kind::ones})
-                             : Parameter()),
+      weight_(options.weight && options.parts == 1
+                  ? Parameter(Shape{options.features}, {Initializer::Kind::ones})
+                  : Parameter()),
       bias_(options.kind == NormKind::layer && options.bias && options.parts == 1
                 ? Parameter(Shape{options.features}, {Initializer::Kind::zeros})
                 : Parameter()),
-      epsilon_(options.epsilon) {}
+      epsilon_(options.epsilon) {
+  for (int64_t i = 0; i < parts_ && parts_ > 1 && options.weight; ++i)
+    part_weights_.emplace_back(Shape{features_}, Initializer{Initializer::Kind::ones});
+}
 
 Variable Norm::factors(Device device) const {
-  return weight_.defined() && parts_ == 1 ? weight_.variable : Tensor::full({features_}, 1.0f, device);
+  return weight_.defined() ? weight_.variable : Tensor::full({features_}, 1.0f, device);
 }
 
 Variable Norm::shift(Device device) const {
@@ -39,7 +44,10 @@ Variable Norm::operator()(const Variable& x) const {
   const int64_t rows = x.value().rows();
   const Variable y = normalised(reshape(x, {rows * parts_, features_}));
   const Variable joined = reshape(y, {rows, parts_ * features_});
-  return weight_.defined() ? joined * weight_.variable : joined;
+  if (part_weights_.empty()) return joined;
+  std::vector<Variable> weights;
+  for (const Parameter& weight : part_weights_) weights.push_back(weight.variable);
+  return joined * concatenate(weights, 0);
 }
 
 Variable Norm::add_norm(const Variable& x, const Variable& sublayer, const Dropout& dropout) const {
@@ -87,6 +95,7 @@ void Residual::visit(const ParameterVisitor& visitor, const std::string& name) c
 
 void Norm::visit(const ParameterVisitor& visitor) const {
   if (weight_.defined()) visitor("weight", weight_);
+  for (size_t i = 0; i < part_weights_.size(); ++i) visitor(concat(i, ".weight"), part_weights_[i]);
   if (bias_.defined()) visitor("bias", bias_);
 }
 

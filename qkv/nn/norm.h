@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "qkv/kernels/kinds.h"
 #include "qkv/nn/forward_context.h"
@@ -19,7 +20,7 @@ struct NormOptions {
   bool bias = true;    // of a layer norm
   bool weight = true;  // none: the norm is not scaled (OLMo)
   // The parts of `features` numbers in a row: each has a mean, a variance and a weight of its own. Several
-  // have no bias.
+  // have no bias, and their weights are parameters of their own: "0.weight", "1.weight", ...
   int64_t parts = 1;
 };
 
@@ -41,7 +42,8 @@ class Norm {
 
   NormKind kind_;
   int64_t features_, parts_;
-  Parameter weight_, bias_;  // undefined without them
+  Parameter weight_, bias_;              // undefined without them
+  std::vector<Parameter> part_weights_;  // of several parts
   float epsilon_;
 };
 

@@ -12,15 +12,19 @@
 namespace qkv::nn {
 
 Tensor sinusoidal_positions(PositionKind kind, int64_t count, int64_t d_model) {
-  if (kind != PositionKind::sinusoidal_interleaved && kind != PositionKind::sinusoidal_halves) {
-    throw UsageError("sinusoidal_positions: the kind must be sinusoidal_interleaved or sinusoidal_halves");
+  const bool inclusive = kind == PositionKind::sinusoidal_inclusive;
+  if (!inclusive && kind != PositionKind::sinusoidal_interleaved && kind != PositionKind::sinusoidal_halves) {
+    throw UsageError("sinusoidal_positions: expected a sinusoidal kind, found another");
   }
   Tensor table = Tensor::empty({count, d_model});
   const int64_t sines = (d_model + 1) / 2;
+  if (inclusive && (d_model < 4 || d_model % 2 != 0))
+    throw UsageError(concat("sinusoidal_positions: expected an even width of at least 4, found ", d_model));
+  const double last = inclusive ? static_cast<double>(sines - 1) : static_cast<double>(d_model) / 2;
   for (int64_t i = 0; i < sines; ++i) {
-    const double frequency = std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(d_model));
-    const int64_t sine = kind == PositionKind::sinusoidal_halves ? i : 2 * i;
-    const int64_t cosine = kind == PositionKind::sinusoidal_halves ? sines + i : 2 * i + 1;
+    const double frequency = std::pow(10000.0, -static_cast<double>(i) / last);
+    const int64_t sine = kind == PositionKind::sinusoidal_interleaved ? 2 * i : i;
+    const int64_t cosine = kind == PositionKind::sinusoidal_interleaved ? 2 * i + 1 : sines + i;
     for (int64_t place = 0; place < count; ++place) {
       const double angle = static_cast<double>(place) * frequency;
       table.data()[place * d_model + sine] = static_cast<float>(std::sin(angle));
@@ -34,6 +38,7 @@ namespace {
 
 // The angle per position. In single precision, as the models with these angles were trained.
 float frequency(const PositionOptions& options, int64_t i, int64_t d) {
+  if (options.rotary_angles > 0 && i >= options.rotary_angles) return 0;
   constexpr double kTurn = 2 * std::numbers::pi;
   const RotaryScaling& scaling = options.rotary_scaling;
   const float exponent = static_cast<float>(2 * i) / static_cast<float>(d);
@@ -100,9 +105,10 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
                               " positions, found ", count));
   }
   static std::mutex mutex;
-  static auto* tables = new std::map<std::tuple<double, RotaryScaling, int64_t>, RotaryTable>;
+  static auto* tables = new std::map<std::tuple<double, RotaryScaling, int64_t, int64_t, bool>, RotaryTable>;
   const std::lock_guard lock(mutex);
-  RotaryTable& table = (*tables)[{options.rotary_base, options.rotary_scaling, d}];
+  RotaryTable& table = (*tables)[{options.rotary_base, options.rotary_scaling, d, options.rotary_angles,
+                                  options.rotary_backwards}];
   const int64_t half = d / 2, places = table.cosines.defined() ? table.cosines.rows() : 0;
   if (table.cosines.defined() && places >= count) return table;
   const int64_t longer = std::max(count, std::max<int64_t>(256, 2 * places));
@@ -113,7 +119,7 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
     return scaling.magnitude * (1 + scaling.query_growth * std::log(1 + static_cast<double>(lengths)));
   };
   for (int64_t i = 0; i < half; ++i) {
-    const float step = frequency(options, i, d);
+    const float step = options.rotary_backwards ? -frequency(options, i, d) : frequency(options, i, d);
     for (int64_t place = 0; place < longer; ++place) {
       const float angle = static_cast<float>(place) * step;
       table.cosines.data()[place * half + i] = static_cast<float>(magnitude(place) * std::cos(double{angle}));

@@ -15,7 +15,8 @@ namespace qkv::nn {
 enum class PositionKind {
   // Added to the embeddings:
   sinusoidal_interleaved,  // sine and cosine alternate, as in the paper
-  sinusoidal_halves,       // all sines, then all cosines, as in tensor2tensor, Marian and fairseq
+  sinusoidal_halves,       // all sines, then all cosines, as in Marian
+  sinusoidal_inclusive,    // likewise, with frequencies from 1 to 1 / 10000 (tensor2tensor, fairseq)
   learned,
   // Applied in self-attention:
   rotary,    // rotates queries and keys by angles proportional to the position (Su et al. 2021)
@@ -49,7 +50,8 @@ struct RotaryScaling {
   // longrope: the divisors of the angles, r / 2 each, in texts of up to first_positions tokens, and in longer
   // ones, which are not supported: all angles would change with the last position. Kept for saving.
   std::vector<double> short_factors = {}, long_factors = {};
-  bool truncate = true;  // yarn: the ramp begins and ends at whole indices of frequencies
+  double long_magnitude = 0;  // likewise, of longer texts, if the folder has it
+  bool truncate = true;       // yarn: the ramp begins and ends at whole indices of frequencies
 
   // clang-tidy mistakes the 0 that <=> is compared with for a pointer.
   friend auto operator<=>(const RotaryScaling&,
@@ -61,13 +63,16 @@ struct RotaryScaling {
 struct PositionOptions {
   PositionKind kind = PositionKind::none;
   int64_t max_positions = 512;  // of learned positions; other tables grow on demand
-  int64_t first_row = 0;        // of learned positions: the table row of position 0
+  int64_t first_row = 0;        // of learned and sinusoidal positions: the table row of position 0
   // Of learned positions that are not given: tokens with this id take the row before first_row and are not
   // counted (RoBERTa, fairseq); -1: every token counts.
   int64_t pad_id = -1;
   double rotary_base = 10000;  // angle i of position p is p / base^(2 i / d), d being the head width
   RotaryScaling rotary_scaling = {};
-  int64_t rotary_features = 0;  // features of a head that are rotated, its first; even; 0: all
+  int64_t rotary_features = 0;    // features of a head that are rotated, its first; even; 0: all
+  int64_t rotary_angles = 0;      // the first angles; the others are 0 (Gemma 4); 0: all are different
+  bool rotary_backwards = false;  // angles are negative (nanochat)
+  bool alibi_scaled = false;      // ALiBi's biases are multiplied by the scale of the scores (Falcon)
   // Relative positions: half of the buckets (of each side, if keys lie on both sides of a query) hold one
   // distance each; the others widen up to max_distance, beyond which all distances share the last.
   int64_t buckets = 32, max_distance = 128;

@@ -6,6 +6,11 @@ Used by tests/golden/families.py, which writes small folders for CTest, and by c
 import numpy as np
 import torch
 import transformers as hf
+from transformers.models.falcon import modeling_falcon
+
+# transformers' eager implementation of Falcon's attention adds ALiBi's biases twice, its default one (sdpa) once: halved.
+WHOLE_ALIBI = modeling_falcon.build_alibi_tensor
+modeling_falcon.build_alibi_tensor = lambda *arguments, **named: WHOLE_ALIBI(*arguments, **named) / 2
 
 
 def gpt2(size, tied=True, head="LMHeadModel", **other):
@@ -78,6 +83,14 @@ def longrope(size):
                                 "long_factor": [4.0 + i for i in range(angles)]}}
 
 
+def magnitudes(size):
+    """Phi-3.5-MoE's longrope, likewise."""
+    return {"max_position_embeddings": 4 * size["positions"], "rope_parameters": {
+        "rope_type": "longrope", "rope_theta": 500.0, "short_mscale": 1.3, "long_mscale": 1.7,
+        "original_max_position_embeddings": size["positions"],
+        "short_factor": [1.25 + 0.5 * i for i in range(width(size) // 2)], "long_factor": [4.0 + i for i in range(width(size) // 2)]}}
+
+
 def opt(size, **other):
     config = hf.OPTConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"], hidden_size=size["d_model"],
                           ffn_dim=size["d_ff"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
@@ -85,11 +98,11 @@ def opt(size, **other):
     return hf.OPTForCausalLM(config)
 
 
-def bert(size, head="ForPreTraining", **other):
-    config = hf.BertConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
+def bert(size, head="ForPreTraining", family="Bert", **other):
+    config = getattr(hf, f"{family}Config")(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
                            hidden_size=size["d_model"], intermediate_size=size["d_ff"],
                            num_hidden_layers=size["layers"], num_attention_heads=size["heads"], **other)
-    return getattr(hf, f"Bert{head}")(config)
+    return getattr(hf, f"{family}{head}")(config)
 
 
 def roberta(size, head="ForMaskedLM", family="Roberta", **other):
@@ -142,6 +155,19 @@ def every_other(size, first="sliding", second="full"):
     return {"layer_types": [f"{second if i % 2 else first}_attention" for i in range(size["layers"])]}
 
 
+def gemma4(size, key_heads, **other):
+    return llama(size, key_heads, "Gemma4Text", **{"head_dim": 6, "global_head_dim": 16, "pad_token_id": 0, "sliding_window": 4,
+                                                   "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": size["vocabulary"],
+                                                   "layer_types": [f"{'full' if (size['layers'] - i) % 2 else 'sliding'}_attention"
+                                                                   for i in range(size["layers"])]} | other)
+
+
+def xglm(size, **other):
+    return hf.XGLMForCausalLM(hf.XGLMConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
+                                            d_model=size["d_model"], ffn_dim=size["d_ff"], num_layers=size["layers"],
+                                            attention_heads=size["heads"], bos_token_id=1, eos_token_id=2, **other))
+
+
 def experts(size, family, key_heads=1, **other):
     options = {"num_experts_per_tok": 2}
     if family in ("GptOss", "Mixtral", "Qwen3Moe"):
@@ -187,9 +213,18 @@ CASES = {
         attention_bias=True, hidden_activation="silu", sliding_window=4, **every_other(size), rope_parameters={
             "full_attention": {"rope_type": "linear", "rope_theta": 500.0, "factor": 2.5},
             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+    "gemma4_text": lambda size: gemma4(size, 1, attention_k_eq_v=True, num_global_key_value_heads=2, final_logit_softcapping=8.0),
+    "gemma4_text_untied_biased": lambda size: gemma4(
+        size, None, tie_word_embeddings=False, attention_bias=True, hidden_activation="silu", rms_norm_eps=1e-3, rope_parameters={
+            "full_attention": {"rope_type": "proportional", "rope_theta": 500.0, "partial_rotary_factor": 0.6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
     "vaultgemma": lambda size: llama(size, 1, "VaultGemma", head_dim=6, pad_token_id=0, query_pre_attn_scalar=24,
                                      sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=8.0),
     "nemotron": lambda size: llama(size, 1, "Nemotron", norm_eps=1e-3, partial_rotary_factor=shared(size, 2)),
+    "nanochat": lambda size: llama(size, 1, "NanoChat", pad_token_id=0, rms_norm_eps=1e-3, final_logit_softcapping=2.0),
+    "nanochat_biased": lambda size: llama(size, None, "NanoChat", pad_token_id=0, attention_bias=True, tie_word_embeddings=True,
+                                          final_logit_softcapping=None, hidden_act="gelu",
+                                          rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "nemotron_biased": lambda size: llama(size, None, "Nemotron", head_dim=8, attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
                                           rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.25}),
     "arcee": lambda size: llama(size, 1, "Arcee", rms_norm_eps=1e-3, rope_parameters={
@@ -209,6 +244,9 @@ CASES = {
                                     "full_attention": {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0,
                                                        "original_max_position_embeddings": 16},
                                     "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}),
+    "exaone": lambda size: llama(size, 1, "Exaone", pad_token_id=0),
+    "exaone_biased": lambda size: llama(size, None, "Exaone", pad_token_id=0, head_dim=6, attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+                                        rope_parameters={"rope_type": "default", "rope_theta": 100.0}),
     "exaone4": lambda size: llama(size, 1, "Exaone4", head_dim=6, sliding_window=None, layer_types=["full_attention"] * size["layers"],
                                   rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "exaone4_windows": lambda size: llama(size, None, "Exaone4", sliding_window=4, tie_word_embeddings=True, **every_other(size)),
@@ -266,6 +304,11 @@ CASES = {
     "phi3": lambda size: llama(size, 1, "Phi3", pad_token_id=0, sliding_window=4),
     "phi3_longrope": lambda size: llama(size, None, "Phi3", pad_token_id=0, tie_word_embeddings=True, rms_norm_eps=1e-3,
                                         **longrope(size)),
+    "apertus": lambda size: llama(size, 1, "Apertus", rope_parameters={
+        "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 16}),
+    "apertus_biased": lambda size: llama(size, None, "Apertus", attention_bias=True, tie_word_embeddings=True, rms_norm_eps=1e-3,
+                                         rope_parameters={"rope_type": "default", "rope_theta": 100.0}),
     "granite": lambda size: llama(size, 1, "Granite", embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.5,
                                   logits_scaling=13.0, tie_word_embeddings=True),
     "granite_biased": lambda size: llama(size, None, "Granite", attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
@@ -280,6 +323,9 @@ CASES = {
     "stablelm": lambda size: llama(size, 1, "StableLm", partial_rotary_factor=shared(size, 2), use_qkv_bias=True),
     "stablelm_parallel": lambda size: llama(size, None, "StableLm", partial_rotary_factor=shared(size, 3), layer_norm_eps=1e-3,
                                             use_parallel_residual=True, tie_word_embeddings=True),
+    "stablelm_normed": lambda size: llama(size, size["heads"] // 2, "StableLm", partial_rotary_factor=shared(size, 2), qk_layernorm=True),
+    "stablelm_normed_parallel": lambda size: llama(size, None, "StableLm", partial_rotary_factor=shared(size, 3), qk_layernorm=True,
+                                                   use_parallel_residual=True, layer_norm_eps=1e-3, use_qkv_bias=True),
     "gpt_neox": lambda size: llama(size, 0, "GPTNeoX", rope_parameters={
         "rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": shared(size, 2)}),
     "gpt_neox_serial": lambda size: llama(size, 0, "GPTNeoX", use_parallel_residual=False, attention_bias=False, layer_norm_eps=1e-3,
@@ -296,6 +342,8 @@ CASES = {
     "biogpt": lambda size: llama(size, 0, "BioGpt", pad_token_id=0),
     "biogpt_unscaled": lambda size: llama(size, 0, "BioGpt", pad_token_id=0, scale_embedding=False, tie_word_embeddings=False,
                                           hidden_act="relu"),
+    "xglm": lambda size: xglm(size),
+    "xglm_unscaled": lambda size: xglm(size, scale_embedding=False, tie_word_embeddings=False, activation_function="relu"),
     "bloom": lambda size: bloom(size),
     "bloom_untied": lambda size: bloom(size, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
     "mpt": lambda size: mpt(size),
@@ -308,6 +356,8 @@ CASES = {
                                            num_attention_heads=2 * size["heads"]),
     "falcon_serial": lambda size: falcon(size, multi_query=False, parallel_attn=False, bias=True, tie_word_embeddings=False,
                                          activation="relu"),
+    "falcon_alibi": lambda size: falcon(size, alibi=True, multi_query=False, parallel_attn=False, bias=True),
+    "falcon_alibi_parallel": lambda size: falcon(size, alibi=True, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
     "qwen3_moe": lambda size: experts(size, "Qwen3Moe", mlp_only_layers=[1], norm_topk_prob=True),
     "qwen3_moe_windows": lambda size: experts(size, "Qwen3Moe", None, num_experts_per_tok=3, decoder_sparse_step=2,
                                               attention_bias=True, use_sliding_window=True, sliding_window=4,
@@ -321,10 +371,17 @@ CASES = {
                                          rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "granitemoe": lambda size: experts(size, "GraniteMoe", num_local_experts=5, embedding_multiplier=3.0,
                                        attention_multiplier=0.3, residual_multiplier=0.5, logits_scaling=13.0),
+    "granitemoeshared": lambda size: experts(size, "GraniteMoeShared", num_local_experts=4, shared_intermediate_size=10, embedding_multiplier=3.0,
+                                             attention_multiplier=0.3, residual_multiplier=0.5, logits_scaling=13.0, attention_bias=True),
+    "flex_olmo": lambda size: experts(size, "FlexOlmo", None, num_experts=4, pad_token_id=0, norm_topk_prob=True, rms_norm_eps=1e-3),
     "qwen2_moe": lambda size: experts(size, "Qwen2Moe", shared_expert_intermediate_size=10, mlp_only_layers=[1]),
     "qwen2_moe_windows": lambda size: experts(size, "Qwen2Moe", None, shared_expert_intermediate_size=7, qkv_bias=False,
                                               norm_topk_prob=True, use_sliding_window=True, sliding_window=4, max_window_layers=3),
     "mixtral": lambda size: experts(size, "Mixtral", num_local_experts=5, sliding_window=4, rms_norm_eps=1e-3),
+    "phimoe": lambda size: experts(size, "Phimoe", num_local_experts=5, router_jitter_noise=0.35, lm_head_bias=True, sliding_window=4,
+                                   rms_norm_eps=1e-3),
+    "phimoe_longrope": lambda size: experts(size, "Phimoe", None, num_local_experts=4, router_jitter_noise=0.2, attention_bias=True,
+                                            tie_word_embeddings=True, **magnitudes(size)),
     "ernie4_5_moe": lambda size: experts(size, "Ernie4_5_Moe", num_experts_per_tok=2, moe_k=2, moe_num_experts=5, moe_intermediate_size=6,
                                          moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=size["layers"] - 1),
     "ernie4_5_moe_all": lambda size: experts(size, "Ernie4_5_Moe", None, num_experts_per_tok=3, moe_k=3, moe_num_experts=5,
@@ -346,6 +403,16 @@ CASES = {
     "xlm-roberta_base": lambda size: roberta(size, "Model", "XLMRoberta", type_vocab_size=1, layer_norm_eps=1e-3),
     "xlm-roberta_texts": lambda size: roberta(size, "ForSequenceClassification", "XLMRoberta", **ONE),
     "camembert_tokens": lambda size: roberta(size, "ForTokenClassification", "Camembert", **THREE),
+    "mpnet_base": lambda size: roberta(size, "Model", "MPNet", layer_norm_eps=1e-3),
+    "mpnet_masked": lambda size: roberta(size, family="MPNet"),
+    "mpnet_texts": lambda size: roberta(size, "ForSequenceClassification", "MPNet", hidden_act="relu", **THREE),
+    "mpnet_tokens": lambda size: roberta(size, "ForTokenClassification", "MPNet", **THREE),
+    "electra_base": lambda size: bert(size, "Model", "Electra", embedding_size=6, layer_norm_eps=1e-3),
+    "electra_masked": lambda size: bert(size, "ForMaskedLM", "Electra", embedding_size=6, hidden_act="relu"),
+    "electra_texts": lambda size: bert(size, "ForSequenceClassification", "Electra", embedding_size=size["d_model"], **THREE),
+    "electra_tokens": lambda size: bert(size, "ForTokenClassification", "Electra", embedding_size=10, type_vocab_size=3, **THREE),
+    "data2vec-text_masked": lambda size: roberta(size, family="Data2VecText"),
+    "data2vec-text_base": lambda size: roberta(size, "Model", "Data2VecText", type_vocab_size=3, layer_norm_eps=1e-3),
     "distilbert_masked": lambda size: distilbert(size),
     # Decoders as encoders.
     "gpt2_texts": lambda size: gpt2(size, head="ForSequenceClassification", pad_token_id=0, **THREE),
@@ -400,7 +467,7 @@ def randomized(model, seed):
         for key, parameter in model.named_parameters():
             numbers = torch.randn(parameter.shape, generator=random)
             norm = "norm" in key.lower() or ".ln_" in key
-            if parameter.dim() > 1 and ("emb" not in key or "projection" in key) and ".wte" not in key and ".wpe" not in key:
+            if parameter.dim() > 1 and ("emb" not in key or "project" in key) and ".wte" not in key and ".wpe" not in key:
                 numbers *= 1.3 / parameter.shape[-1] ** 0.5
                 if key.endswith("Attention.q.weight"):
                     numbers *= model.config.d_kv**-0.5  # T5 does not scale its scores
@@ -409,6 +476,9 @@ def randomized(model, seed):
                 if norm and model.config.model_type in MINUS_ONE:  # exact after adding 1
                     numbers = torch.round((numbers - 1.0) * 1024) / 1024
             parameter.copy_(numbers)
+        for key, buffer in model.named_buffers():
+            if key.endswith("layer_scalar"):  # Gemma 4's factors of layers
+                buffer.fill_(0.5 + torch.rand((), generator=random))
     if not of_pairs(model):  # their tables are tied on construction
         model.tie_weights()
     return model

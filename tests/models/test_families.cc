@@ -169,8 +169,14 @@ INSTANTIATE_TEST_SUITE_P(XlmRoberta, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "xlm-roberta")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Camembert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "camembert")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Data2vec, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "data2vec")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Distilbert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "distilbert")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Electra, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "electra")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Mpnet, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "mpnet")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Modernbert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "modernbert")), kCaseName);
 // Decoders with a classifier.

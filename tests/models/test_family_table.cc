@@ -1,4 +1,5 @@
-// A family's table reads and writes layers that differ.
+// A family's table reads and writes layers that differ, refuses what it cannot express, and reads the fields
+// of older programs.
 
 #include <gtest/gtest.h>
 
@@ -12,6 +13,8 @@
 #include "qkv/base/files.h"
 #include "qkv/models/hub/family.h"
 #include "qkv/models/hub/pretrained.h"
+#include "tests/models/family_case.h"
+#include "tests/models/weight_files.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -195,6 +198,88 @@ TEST(FamilyTable, GemmasGeluIsTheApproximation) {
   };
   EXPECT_EQ(activation("gelu"), Activation::gelu_tanh);
   EXPECT_EQ(activation("silu"), Activation::silu);
+}
+
+using Json = nlohmann::json;
+
+// A golden folder whose config.json is changed.
+class Changed {
+ public:
+  Changed(const std::string& name, const std::function<void(Json&)>& change) : one(name) {
+    std::filesystem::copy(one.folder, folder.path(), std::filesystem::copy_options::recursive);
+    Json config = Json::parse(read_file(folder / "config.json"));
+    change(config);
+    folder.write("config.json", config.dump());
+  }
+  void expect_same_results() const {
+    nn::ForwardContext context;
+    expect_close(flat((*load_language_model(folder.path()))(one.texts, context).value()),
+                 one.expected["hidden"], "hidden", 5e-6);
+  }
+
+  FamilyCase one;
+  Scratch folder;
+};
+
+void expect_refusal(const std::string& name, const std::string& field, const Json& value,
+                    const std::string& expected) {
+  const Changed changed(name, [&](Json& config) { config[field] = value; });
+  const auto load = [&] {
+    if (folder_kind(changed.folder.path()) == FolderKind::encoder) {
+      load_text_encoder(changed.folder.path());
+    } else {
+      load_language_model(changed.folder.path());
+    }
+  };
+  expect_parts(message_of<DataError>(load), {"config.json", field, expected});
+}
+
+TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
+  expect_refusal("gemma4_text", "num_kv_shared_layers", 1, "expected 0, found 1");
+  expect_refusal("gemma4_text", "hidden_size_per_layer_input", 4, "expected 0");
+  expect_refusal("gemma4_text", "enable_moe_block", true, "expected false");
+  expect_refusal("gemma4_text", "use_bidirectional_attention", "all", "expected null or vision");
+  expect_refusal("gemma4_text", "layer_types", {"full_attention", "sliding_attention"}, "as the last");
+  expect_refusal("phimoe", "num_experts_per_tok", 3, "expected 2");
+  expect_refusal("phimoe", "router_jitter_noise", 0, "a number above 0");
+  expect_refusal("phimoe", "rope_parameters", {{"rope_type", "linear"}, {"factor", 2}},
+                 "longrope or default");
+  expect_refusal("xglm", "pad_token_id", 3, "expected 0 or 1");
+  expect_refusal("mpnet_base", "relative_attention_num_buckets", 16, "expected 32");
+  expect_refusal("apertus", "hidden_act", "gelu", "xielu");
+  expect_refusal("electra_base", "embedding_size", 0, "at least 1");
+}
+
+TEST(FamilySettings, ConstantTensorsHaveTheirValue) {
+  const Changed apertus("apertus", [](Json&) {});
+  const std::string beta = "model.layers.1.mlp.act_fn.beta";
+  rewrite_tensor(apertus.folder.path(), beta, [](const Tensor&) { return Tensor(); });
+  apertus.expect_same_results();
+  const Changed other("apertus", [](Json&) {});
+  rewrite_tensor(other.folder.path(), beta, [](const Tensor&) { return Tensor::full(Shape(), 0.75f); });
+  expect_parts(message_of<DataError>([&] { load_language_model(other.folder.path()); }),
+               {beta, "expected 0.5, found 0.75"});
+}
+
+TEST(FamilySettings, MayHaveTheirOlderNames) {
+  const auto renamed = [](Json& config, const char* from, const char* to) {
+    config[to] = config[from];
+    config.erase(from);
+  };
+  const Changed exaone("exaone", [&](Json& config) {
+    renamed(config, "num_hidden_layers", "num_layers");
+    renamed(config, "rms_norm_eps", "layer_norm_epsilon");
+    renamed(config, "hidden_act", "activation_function");
+    config["architectures"] = {"ExaoneForCausalLM"};
+  });
+  exaone.expect_same_results();
+  const Changed gemma4("gemma4_text", [&](Json& config) {
+    const Json full = config["per_layer_config"]["1"];
+    config.erase("per_layer_config");
+    config["global_head_dim"] = full["head_dim"];
+    config["num_global_key_value_heads"] = full["num_key_value_heads"];
+  });
+  gemma4.expect_same_results();
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ std::vector<Mixture> mixtures() {
   return {{plain, {.count = 5, .per_token = 2}},
           {plain, {.count = 5, .per_token = 3, .normalise = false, .shared_d_ff = 4, .shared_gate = true}},
           {clamped, {.count = 4, .per_token = 2, .router_bias = true}},
+          {plain, {.count = 6, .per_token = 2, .sparse_mixer = 0.6f}},
           {plain, {.count = 6, .per_token = 2, .correction_bias = true, .shared_d_ff = 4}},
           {ungated, {.count = 3, .per_token = 1, .normalise = false, .shared_d_ff = 9}}};
 }
@@ -87,11 +88,25 @@ class MixtureFormulas {
       for (const double one : z) sum += std::exp(one);
     }
     Row y(x.size());
+    // The sum over the experts that compete with the expert of this rank (Liu et al. 2023).
+    const auto competing = [&](size_t rank) {
+      double all = 0;
+      for (size_t e = 0; e < z.size(); ++e) {
+        const double most = z[experts[rank]], below = (most - z[e]) / std::max(std::abs(z[e]), most);
+        if (below <= 2 * double{mixture_.options.sparse_mixer} && (rank == 0 || e != experts[0]))
+          all += std::exp(z[e]);
+      }
+      return all;
+    };
     const auto add = [&](double weight, const std::string& name) {
       const Row own = feed_forward(name, x);
       for (size_t i = 0; i < y.size(); ++i) y[i] += weight * own[i];
     };
-    for (const size_t e : experts) add(std::exp(z[e]) / sum, concat("experts.", e));
+    for (size_t rank = 0; rank < experts.size(); ++rank) {
+      const size_t e = experts[rank];
+      add(std::exp(z[e]) / (mixture_.options.sparse_mixer > 0 ? competing(rank) : sum),
+          concat("experts.", e));
+    }
     const nn::ExpertOptions& options = mixture_.options;
     if (options.shared_d_ff > 0)
       add(options.shared_gate ? exact_sigmoid(linear("shared_gate", x)[0]) : 1, "shared_expert");

@@ -27,7 +27,7 @@ nn::StackOptions different_layers(bool reads_memory = false) {
   a.reads_memory = reads_memory;
   a.norm_kind = nn::NormKind::rms;
   a.activation = Activation::silu;
-  std::vector<nn::LayerOptions> layers(7, a);
+  std::vector<nn::LayerOptions> layers(9, a);
   layers[0].key_heads = 2;
   layers[0].d_k = 6;
   layers[0].d_v = 5;
@@ -64,11 +64,20 @@ nn::StackOptions different_layers(bool reads_memory = false) {
   layers[5].norm_bias = false;
   layers[5].residual_scale = 2;
   layers[6].norm_kind = nn::NormKind::layer;
-  layers[6].norm_bias = layers[6].norm_weight = layers[6].attention_norm = false;
+  layers[6].norm_bias = layers[6].attention_norm = false;
   layers[6].activation = Activation::relu_squared;
   layers[6].attention = {.positions = {.kind = nn::PositionKind::rotary},
                          .query_key_norm = nn::QueryKeyNorm::each_head,
                          .clip = 0.3f};
+  layers[7].norm_weight = false;
+  layers[7].xielu = layers[7].layer_scalar = true;
+  layers[7].attention = {.positions = {.kind = nn::PositionKind::rotary, .rotary_backwards = true},
+                         .query_key_norm = nn::QueryKeyNorm::rotated_head};
+  layers[8].key_heads = 2;
+  layers[8].d_k = layers[8].d_v = 8;
+  layers[8].attention = {.positions = {.kind = nn::PositionKind::rotary, .rotary_angles = 3},
+                         .query_key_norm = nn::QueryKeyNorm::head};
+  layers[8].attention.keys_as_values = layers[8].attention.value_norm = !reads_memory;
   return {.layers = layers, .final_norm = true};
 }
 
@@ -113,17 +122,17 @@ class Formulas {
   Rows norm(const nn::NormOptions& options, const std::string& name, Rows x) const {
     const auto parts = static_cast<size_t>(options.parts);
     for (Row& row : x) {
-      const Row weight = options.weight ? numbers_.at(name + ".weight") : Row(row.size(), 1.0);
-      const size_t width = weight.size() / parts;
+      const auto width = static_cast<size_t>(options.features);
       for (size_t begin = 0; begin < row.size(); begin += width) {
+        const std::string own = parts > 1 ? concat(name, ".", begin / width) : name;
+        const Row weight = options.weight ? numbers_.at(own + ".weight") : Row(width, 1.0);
         double mean = 0, square = 0;
         for (size_t i = 0; i < width; ++i) mean += row[begin + i] / static_cast<double>(width);
         if (options.kind == nn::NormKind::rms) mean = 0;
         for (size_t i = 0; i < width; ++i)
           square += (row[begin + i] - mean) * (row[begin + i] - mean) / static_cast<double>(width);
         for (size_t i = 0; i < width; ++i) {
-          row[begin + i] = (row[begin + i] - mean) / std::sqrt(square + double{options.epsilon}) *
-                           weight[parts > 1 ? begin + i : i];
+          row[begin + i] = (row[begin + i] - mean) / std::sqrt(square + double{options.epsilon}) * weight[i];
           if (options.kind == nn::NormKind::layer && options.bias)
             row[begin + i] += numbers_.at(name + ".bias")[i];
         }
@@ -143,8 +152,9 @@ class Formulas {
       }
       for (size_t head = 0; head < x[place].size(); head += d) {
         for (size_t i = 0; i < width / 2; ++i) {
+          if (positions.rotary_angles > 0 && i >= static_cast<size_t>(positions.rotary_angles)) continue;
           const double angle =
-              static_cast<double>(place) *
+              static_cast<double>(place) * (positions.rotary_backwards ? -1 : 1) *
               std::pow(positions.rotary_base, -2.0 * static_cast<double>(i) / static_cast<double>(width));
           double &a = x[place][head + i], &b = x[place][head + width / 2 + i];
           const double turned = a * std::cos(angle) - b * std::sin(angle);
@@ -160,7 +170,7 @@ class Formulas {
     const nn::MultiheadAttentionOptions o = nn::completed(given);
     const nn::AttentionVariant& variant = o.variant;
     Rows q = linear(name + "q_proj", x), k = linear(name + "k_proj", memory),
-         v = linear(name + "v_proj", memory);
+         v = variant.keys_as_values ? k : linear(name + "v_proj", memory);
     for (Rows* rows : {&q, &k, &v}) {
       for (Row& row : *rows) {
         for (double& one : row) {
@@ -176,12 +186,21 @@ class Formulas {
     if (variant.query_key_norm == nn::QueryKeyNorm::rotated_head) rotated();
     if (variant.query_key_norm != nn::QueryKeyNorm::none) {
       const bool each = variant.query_key_norm == nn::QueryKeyNorm::each_head;
-      nn::NormOptions norms{.kind = o.norm_kind, .epsilon = o.epsilon, .bias = !each};
-      norms.parts = each ? o.heads : 1;
-      q = norm(norms, name + "q_norm", q);
-      norms.parts = each ? o.key_heads : 1;
-      k = norm(norms, name + "k_norm", k);
+      const auto normed = [&](const std::string& of, int64_t heads, const Rows& rows) {
+        const bool all = variant.query_key_norm == nn::QueryKeyNorm::all_heads;
+        return norm({.features = all ? o.d_k * heads : o.d_k,
+                     .kind = o.norm_kind,
+                     .epsilon = o.epsilon,
+                     .bias = !each,
+                     .weight = o.norm_weight,
+                     .parts = each ? heads : 1},
+                    name + of, rows);
+      };
+      q = normed("q_norm", o.heads, q);
+      k = normed("k_norm", o.key_heads, k);
     }
+    if (variant.value_norm)
+      v = norm({.features = o.d_v, .kind = nn::NormKind::rms, .epsilon = o.epsilon, .weight = false}, "", v);
     if (variant.query_key_norm != nn::QueryKeyNorm::rotated_head) rotated();
     Rows heads(x.size(), Row(static_cast<size_t>(o.heads) * d_v));
     for (size_t h = 0; h < static_cast<size_t>(o.heads); ++h) {
@@ -216,11 +235,19 @@ class Formulas {
         const double silu = gate[i][c] / (1 + std::exp(-gate[i][c]));
         const double positive = std::max(inner[i][c], 0.0);
         inner[i][c] = options.gated                                    ? silu * inner[i][c]
+                      : options.xielu                                  ? xielu(name, inner[i][c])
                       : options.activation == Activation::relu_squared ? positive * positive
                                                                        : silu;
       }
     }
     return linear(name + "fc2", inner);
+  }
+
+  double xielu(const std::string& name, double x) const {
+    const auto softplus = [&](const char* of) { return std::log1p(std::exp(numbers_.at(name + of)[0])); };
+    const double curved =
+        x > 0 ? softplus("xielu.alpha_p") * x * x : (softplus("xielu.alpha_n") + 0.5) * (std::expm1(x) - x);
+    return curved + 0.5 * x;
   }
 
   Rows added(const nn::LayerOptions& options, const std::string& name, const Rows& x, Rows sublayer) const {
@@ -253,7 +280,11 @@ class Formulas {
       y = added(options, cross, y,
                 attention(options.cross_attention(), cross + ".", input(options, cross, y), memory, false));
     }
-    return added(options, last, y, feed_forward(options, name, input(options, last, y)));
+    y = added(options, last, y, feed_forward(options, name, input(options, last, y)));
+    for (Row& row : y) {
+      for (double& one : row) one *= options.layer_scalar ? numbers_.at(name + "layer_scalar")[0] : 1;
+    }
+    return y;
   }
 
   std::map<std::string, Row> numbers_;

@@ -287,6 +287,16 @@ int64_t count(std::string_view text, std::string_view part) {
   return found;
 }
 
+std::string hex_escape(char32_t c) {
+  std::array<char, 16> escape{};
+  std::snprintf(escape.data(), escape.size(),
+                c < 0x100     ? "\\x%02x"
+                : c < 0x10000 ? "\\u%04x"
+                              : "\\U%08x",
+                static_cast<unsigned>(c));
+  return escape.data();
+}
+
 std::string string_repr(std::string_view text) {
   const bool single = text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;
   const char quote = single ? '"' : '\'';
@@ -301,13 +311,7 @@ std::string string_repr(std::string_view text) {
     } else if (is_printable(c)) {
       append_utf8(out, c);
     } else {
-      std::array<char, 16> escape{};
-      std::snprintf(escape.data(), escape.size(),
-                    c < 0x100     ? "\\x%02x"
-                    : c < 0x10000 ? "\\u%04x"
-                                  : "\\U%08x",
-                    static_cast<unsigned>(c));
-      out += escape.data();
+      out += hex_escape(c);
     }
   }
   return out += quote;

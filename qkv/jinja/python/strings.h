@@ -44,6 +44,7 @@ std::string replace(std::string_view text, std::string_view old, std::string_vie
 // Occurrences that do not overlap; an empty one occurs between all characters.
 int64_t count(std::string_view text, std::string_view part);
 
+std::string hex_escape(char32_t c);              // a character of repr(): \xe4
 std::string string_repr(std::string_view text);  // repr()
 std::string escape_html(std::string_view text);
 

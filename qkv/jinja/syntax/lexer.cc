@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
 
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
@@ -262,13 +261,7 @@ class Lexer {
       if (c < 0x80) {
         ascii += static_cast<char>(c);
       } else {
-        std::array<char, 16> escape{};
-        std::snprintf(escape.data(), escape.size(),
-                      c < 0x100     ? "\\x%02x"
-                      : c < 0x10000 ? "\\u%04x"
-                                    : "\\U%08x",
-                      static_cast<unsigned>(c));
-        ascii += escape.data();
+        ascii += hex_escape(c);
       }
     }
     std::string out;

@@ -303,8 +303,9 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   look(FolderKind::image, image_families());
   look(FolderKind::translation, translation_families());
   // A language model whose hidden states sentence-transformers pools, or whose attention is not causal.
+  const auto both = opened.reader.find("use_bidirectional_attention");
   if (kind == FolderKind::language &&
-      (read_model_file(folder, kModules) || opened.reader.boolean("use_bidirectional_attention", false)))
+      (read_model_file(folder, kModules) || (both && both->is_boolean() && both->boolean())))
     kind = FolderKind::encoder;
   if (!kind) {
     opened.reader.reject("model_type",

@@ -19,6 +19,7 @@ std::span<const TranslationFamily> translation_families() {
 LanguageFamily gpt2_family();
 LanguageFamily llama_family();
 LanguageFamily mistral_family();
+LanguageFamily apertus_family();
 LanguageFamily arcee_family();
 LanguageFamily biogpt_family();
 LanguageFamily bloom_family();
@@ -28,9 +29,11 @@ LanguageFamily cohere_family();
 LanguageFamily cwm_family();
 LanguageFamily ernie4_5_family();
 LanguageFamily exaone4_family();
+LanguageFamily exaone_family();
 LanguageFamily falcon_family();
 LanguageFamily gemma2_family();
 LanguageFamily gemma3_family();
+LanguageFamily gemma4_family();
 LanguageFamily gemma_family();
 LanguageFamily glm4_family();
 LanguageFamily glm_family();
@@ -48,6 +51,7 @@ LanguageFamily jais2_family();
 LanguageFamily ministral3_family();
 LanguageFamily ministral_family();
 LanguageFamily mpt_family();
+LanguageFamily nanochat_family();
 LanguageFamily nemotron_family();
 LanguageFamily olmo2_family();
 LanguageFamily olmo3_family();
@@ -63,31 +67,41 @@ LanguageFamily smollm3_family();
 LanguageFamily stablelm_family();
 LanguageFamily starcoder2_family();
 LanguageFamily vaultgemma_family();
+LanguageFamily xglm_family();
 LanguageFamily ernie4_5_moe_family();
+LanguageFamily flex_olmo_family();
 LanguageFamily gpt_oss_family();
 LanguageFamily granitemoe_family();
+LanguageFamily granitemoeshared_family();
 LanguageFamily mixtral_family();
 LanguageFamily olmoe_family();
+LanguageFamily phimoe_family();
 LanguageFamily qwen2_moe_family();
 LanguageFamily qwen3_moe_family();
 
 // Of several families with as many fields of an unknown folder, the first is called the nearest.
 std::span<const LanguageFamily> language_families() {
-  static const std::array kFamilies{
-      gpt2_family(),      llama_family(),       mistral_family(),     arcee_family(),
-      biogpt_family(),    bloom_family(),       codegen_family(),     cohere2_family(),
-      cohere_family(),    cwm_family(),         ernie4_5_family(),    exaone4_family(),
-      falcon_family(),    gemma2_family(),      gemma3_family(),      gemma_family(),
-      glm4_family(),      glm_family(),         gpt_bigcode_family(), gpt_neo_family(),
-      gpt_neox_family(),  gptj_family(),        granite_family(),     helium_family(),
-      hunyuan_family(),   hyperclovax_family(), internlm3_family(),   iquestcoder_family(),
-      jais2_family(),     ministral3_family(),  ministral_family(),   mpt_family(),
-      nemotron_family(),  olmo2_family(),       olmo3_family(),       olmo_family(),
-      opt_family(),       persimmon_family(),   phi3_family(),        phi_family(),
-      qwen2_family(),     qwen3_family(),       seed_oss_family(),    smollm3_family(),
-      stablelm_family(),  starcoder2_family(),  vaultgemma_family(),  ernie4_5_moe_family(),
-      gpt_oss_family(),   granitemoe_family(),  mixtral_family(),     olmoe_family(),
-      qwen2_moe_family(), qwen3_moe_family()};
+  static const std::array kFamilies{gpt2_family(),        llama_family(),        mistral_family(),
+                                    apertus_family(),     arcee_family(),        biogpt_family(),
+                                    bloom_family(),       codegen_family(),      cohere2_family(),
+                                    cohere_family(),      cwm_family(),          ernie4_5_family(),
+                                    exaone4_family(),     exaone_family(),       falcon_family(),
+                                    gemma2_family(),      gemma3_family(),       gemma4_family(),
+                                    gemma_family(),       glm4_family(),         glm_family(),
+                                    gpt_bigcode_family(), gpt_neo_family(),      gpt_neox_family(),
+                                    gptj_family(),        granite_family(),      helium_family(),
+                                    hunyuan_family(),     hyperclovax_family(),  internlm3_family(),
+                                    iquestcoder_family(), jais2_family(),        ministral3_family(),
+                                    ministral_family(),   mpt_family(),          nanochat_family(),
+                                    nemotron_family(),    olmo2_family(),        olmo3_family(),
+                                    olmo_family(),        opt_family(),          persimmon_family(),
+                                    phi3_family(),        phi_family(),          qwen2_family(),
+                                    qwen3_family(),       seed_oss_family(),     smollm3_family(),
+                                    stablelm_family(),    starcoder2_family(),   vaultgemma_family(),
+                                    xglm_family(),        ernie4_5_moe_family(), flex_olmo_family(),
+                                    gpt_oss_family(),     granitemoe_family(),   granitemoeshared_family(),
+                                    mixtral_family(),     olmoe_family(),        phimoe_family(),
+                                    qwen2_moe_family(),   qwen3_moe_family()};
   return kFamilies;
 }
 
@@ -95,14 +109,18 @@ EncoderFamily bert_family();
 EncoderFamily roberta_family();
 EncoderFamily xlm_roberta_family();
 EncoderFamily camembert_family();
+EncoderFamily data2vec_family();
 EncoderFamily distilbert_family();
+EncoderFamily electra_family();
 EncoderFamily modernbert_family();
+EncoderFamily mpnet_family();
 EncoderFamily t5_encoder_family();
 
 std::span<const EncoderFamily> encoder_families() {
   static const std::vector<EncoderFamily> kFamilies = [] {
-    std::vector families{bert_family(),       roberta_family(),    xlm_roberta_family(), camembert_family(),
-                         distilbert_family(), modernbert_family(), t5_encoder_family()};
+    std::vector families{bert_family(),       roberta_family(),   xlm_roberta_family(), camembert_family(),
+                         distilbert_family(), data2vec_family(),  electra_family(),     modernbert_family(),
+                         mpnet_family(),      t5_encoder_family()};
     for (const LanguageFamily& family : language_families()) families.push_back(as_encoders(family));
     return families;
   }();

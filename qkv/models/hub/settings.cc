@@ -23,9 +23,9 @@ std::string name_of(nn::QueryKeyNorm value) {
   return name_in({"none", "head", "all_heads", "rotated_head", "each_head"}, value);
 }
 std::string name_of(nn::PositionKind value) {
-  return name_in(
-      {"sinusoidal_interleaved", "sinusoidal_halves", "learned", "rotary", "relative", "alibi", "none"},
-      value);
+  return name_in({"sinusoidal_interleaved", "sinusoidal_halves", "sinusoidal_inclusive", "learned", "rotary",
+                  "relative", "alibi", "none"},
+                 value);
 }
 std::string name_of(nn::RotaryScalingKind value) {
   return name_in({"none", "linear", "llama3", "yarn", "longrope"}, value);
@@ -78,49 +78,58 @@ class List {
 
 // A new member of these structs does not compile before it is listed here.
 void add(List& list, const nn::PositionOptions& options) {
-  const auto& [kind, max_positions, first_row, pad_id, rotary_base, scaling, rotary_features, buckets,
-               max_distance] = options;
+  const auto& [kind, max_positions, first_row, pad_id, rotary_base, scaling, rotary_features, rotary_angles,
+               rotary_backwards, alibi_scaled, buckets, max_distance] = options;
   list("kind", kind);
+  if (kind == nn::PositionKind::alibi) list("alibi_scaled", alibi_scaled);
+  if (kind == nn::PositionKind::sinusoidal_inclusive) list("first_row", first_row);
   if (kind == nn::PositionKind::learned) {
     list("max_positions", max_positions, "first_row", first_row, "pad_id", pad_id);
   } else if (kind == nn::PositionKind::rotary) {
-    list("rotary_base", rotary_base, "rotary_features", rotary_features, "rotary_scaling", scaling.kind,
-         "rotary_scaling.query_growth", scaling.query_growth);
+    list("rotary_base", rotary_base, "rotary_features", rotary_features, "rotary_angles", rotary_angles,
+         "rotary_backwards", rotary_backwards, "rotary_scaling", scaling.kind, "rotary_scaling.query_growth",
+         scaling.query_growth);
     if (scaling.kind == nn::RotaryScalingKind::none) return;
     list("rotary_scaling.factor", scaling.factor, "rotary_scaling.first_positions", scaling.first_positions,
          "rotary_scaling.low", scaling.low, "rotary_scaling.high", scaling.high, "rotary_scaling.slow",
          scaling.slow, "rotary_scaling.fast", scaling.fast, "rotary_scaling.magnitude", scaling.magnitude,
          "rotary_scaling.short_factors", numbers_text(scaling.short_factors), "rotary_scaling.long_factors",
-         numbers_text(scaling.long_factors), "rotary_scaling.truncate", scaling.truncate);
+         numbers_text(scaling.long_factors), "rotary_scaling.long_magnitude", scaling.long_magnitude,
+         "rotary_scaling.truncate", scaling.truncate);
   } else if (kind == nn::PositionKind::relative) {
     list("buckets", buckets, "max_distance", max_distance);
   }
 }
 
 void add(List& list, const nn::AttentionVariant& attention) {
-  const auto& [bias, positions, scale, softcap, window, query_key_norm, clip, sinks] = attention;
+  const auto& [bias, positions, scale, softcap, window, query_key_norm, clip, sinks, keys_as_values,
+               value_norm] = attention;
   list("bias.query", bias.query, "bias.key", bias.key, "bias.value", bias.value, "bias.output", bias.output);
   list.within("positions", attention.positions);
   list("scale", scale ? field_text(*scale) : "1/sqrt(d_k)", "softcap", softcap, "window", window,
-       "query_key_norm", query_key_norm, "clip", clip, "sinks", sinks);
+       "query_key_norm", query_key_norm, "clip", clip, "sinks", sinks, "keys_as_values", keys_as_values,
+       "value_norm", value_norm);
 }
 
 void add(List& list, const nn::ExpertOptions& experts) {
-  const auto& [count, per_token, normalise, router_bias, correction_bias, shared_d_ff, shared_gate] = experts;
-  list("count", count, "per_token", per_token, "normalise", normalise, "router_bias", router_bias,
-       "correction_bias", correction_bias, "shared_d_ff", shared_d_ff, "shared_gate", shared_gate);
+  const auto& [count, per_token, normalise, sparse_mixer, router_bias, correction_bias, shared_d_ff,
+               shared_gate] = experts;
+  list("count", count, "per_token", per_token, "normalise", normalise, "sparse_mixer", sparse_mixer,
+       "router_bias", router_bias, "correction_bias", correction_bias, "shared_d_ff", shared_d_ff,
+       "shared_gate", shared_gate);
 }
 
 void add(List& list, const nn::LayerOptions& layer) {
   const nn::LayerOptions options = resolved(layer);
-  const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, clamp, feed_forward_bias,
+  const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, clamp, xielu, feed_forward_bias,
                experts, norm, norm_kind, epsilon, norm_bias, norm_weight, attention_norm, order,
-               residual_scale, attention, reads_memory, dropout, attention_dropout, activation_dropout,
-               drop_path] = options;
+               residual_scale, layer_scalar, attention, reads_memory, dropout, attention_dropout,
+               activation_dropout, drop_path] = options;
   list("norm", norm, "norm_kind", norm_kind, "epsilon", epsilon, "norm_bias", norm_bias, "norm_weight",
        norm_weight, "attention_norm", attention_norm, "d_model", d_model, "heads", heads, "key_heads",
-       key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff, "activation", activation, "gated", gated,
-       "feed_forward_bias", feed_forward_bias, "order", order, "residual_scale", residual_scale);
+       key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff, "activation", activation, "gated", gated, "xielu",
+       xielu, "feed_forward_bias", feed_forward_bias, "order", order, "residual_scale", residual_scale,
+       "layer_scalar", layer_scalar);
   if (clamp.limit > 0) list("gate_clamp.limit", clamp.limit, "gate_clamp.alpha", clamp.alpha);
   if (experts.count > 0) list.within("experts", experts);
   list.within("attention", options.attention);
@@ -132,11 +141,13 @@ void add(List& list, const nn::StackOptions& stack) {
 }
 
 void add(List& list, const nn::EmbeddingConfig& embedding) {
-  const auto& [d_model, factor, positions, token_types, norm, norm_bias, epsilon, dropout] = embedding;
-  list("d_model", d_model, "factor", factor);
+  const auto& [d_model, factor, positions, token_types, norm, norm_kind, norm_weight, norm_bias, epsilon,
+               dropout, width] = embedding;
+  list("d_model", d_model, "factor", factor, "width", embedding.table_width());
   list.within("positions", positions);
   list("token_types", token_types, "norm", norm);
-  if (norm) list("epsilon", epsilon, "norm_bias", norm_bias);
+  if (norm)
+    list("epsilon", epsilon, "norm_kind", norm_kind, "norm_weight", norm_weight, "norm_bias", norm_bias);
 }
 
 void add(List& list, const std::vector<std::string>& labels, ProblemType problem) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -126,6 +127,13 @@ void put_in(const Tensor& parameter, const MappedName& name, const Tensor& all) 
   } else {
     whole.columns(rule.first_output, value.dim(0)).copy_from(kernels::transposed(value));
   }
+}
+
+// Up to the rounding of bf16.
+void require_constant(const io::TensorFile& file, const std::string& name, float expected) {
+  const float found = dequantize({file.as_stored(name, Shape())}).values()[0];
+  if (!(std::abs(found - expected) <= 0.01f * std::abs(expected)))
+    throw DataError(concat(file.path().string(), ": ", name, ": expected ", expected, ", found ", found));
 }
 
 }  // namespace
@@ -262,6 +270,10 @@ void load_parameters(const TensorFiles& files, const WeightMap& map, const Store
         says, parameter, options);
     used.insert(scales_name(*spelling));
   });
+  for (const auto& [name, value] : map.constants) {
+    used.insert(name);
+    if (files.contains(name)) require_constant(files.file_of(name, Shape()), name, value);
+  }
   std::vector<std::string> rest;
   for (const std::string& name : files.names()) {
     const auto ends_name = [&](const std::string& ending) { return name.ends_with(ending); };
@@ -292,6 +304,7 @@ std::vector<io::NamedTensor> stored_tensors(const WeightMap& map,
     if (!whole.defined()) whole = Tensor::empty(stored_shape(parameter.shape, to.rule), value.dtype());
     put_in(value, to, whole);
   });
+  for (const auto& [name, value] : map.constants) tensors[name] = Tensor::full(Shape(), value);
   std::vector<io::NamedTensor> named;
   for (const auto& [name, tensor] : tensors) named.push_back({name, tensor});
   return named;

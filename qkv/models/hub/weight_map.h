@@ -68,6 +68,12 @@ bool rearranges(const WeightRule& rule);
 Tensor own_rows(const Tensor& whole, int64_t own, const WeightRule& rule);
 void put_rows(const Tensor& own, const WeightRule& rule, Tensor whole);
 
+// A tensor of one element that files have and of which models here know one value.
+struct ConstantTensor {
+  std::string name;
+  float value = 0;
+};
+
 struct WeightMap {
   std::vector<WeightRule> rules = {};
   // A prefix of the names that files may omit: the name of the model within its heads.
@@ -76,6 +82,8 @@ struct WeightMap {
   bool others_same = false;
   // Suffixes of tensor names that files may have but are not read, because the model computes their contents.
   std::vector<std::string> computed = {};
+  // Written; a file may lack them, but may not have another value.
+  std::vector<ConstantTensor> constants = {};
   // The kind of each layer, if their tensors have different names ("sliding_attention").
   std::vector<std::string> layer_kinds = {};
 };

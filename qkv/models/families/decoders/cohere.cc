@@ -47,8 +47,14 @@ WeightMap weight_map(const LanguageModelConfig& config) {
   for (WeightRule& rule : map.rules) {
     if (!rule.ours.ends_with("_norm") || rule.ours.find("self_attn.") == std::string::npos) continue;
     const int64_t heads = rule.ours.ends_with("q_norm") ? layer.heads : layer.key_heads;
-    rule.shape = {heads, layer.d_k};
-    rule.paired = {heads, layer.d_k};
+    rule.paired = {1, layer.d_k};
+    if (heads == 1) {
+      rule.shape = {1, layer.d_k};
+    } else {  // one tensor for the norms of all heads
+      rule.ours += ".*";
+      rule.theirs += ".weight";
+      rule.experts = heads;
+    }
   }
   return map;
 }

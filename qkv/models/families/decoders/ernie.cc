@@ -23,8 +23,7 @@ void helium_table(const Fields& fields, Described<LanguageModelConfig>& model) {
       fields, model,
       {.key_heads = 20, .max_positions = 4096, .head_width = 128, .epsilon = 1e-8, .rotary_base = 100000});
   fields.require("head_dim", layer.d_k * layer.heads == layer.d_model, "hidden_size / num_attention_heads");
-  attention_bias(fields, layer);
-  layer.attention.bias.output = false;
+  input_bias(fields, layer);
   fields("mlp_bias", layer.feed_forward_bias, false);
 }
 

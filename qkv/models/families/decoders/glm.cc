@@ -13,8 +13,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
                 .head_width = 128,
                 .epsilon = 1.5625e-7,
                 .rotary_share = 0.5});
-  attention_bias(fields, model.layer, true);
-  model.layer.attention.bias.output = false;
+  input_bias(fields, model.layer, "attention_bias", true);
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) {

@@ -1,4 +1,5 @@
-// LLaMA (Touvron et al. 2023) and models of the same layout, with optional biases.
+// LLaMA (Touvron et al. 2023) and models of the same layout, with optional biases; EXAONE 3 (LG 2024), with
+// other names.
 
 #include "qkv/models/families/decoders/llama_family.h"
 
@@ -22,6 +23,41 @@ void internlm3_table(const Fields& fields, Described<LanguageModelConfig>& model
   model.layer.attention.bias = nn::ProjectionBiases::all(bias);
 }
 
+// The older names are those of its first program.
+void exaone_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  llama_fields(fields, model,
+               {.key_heads = 8,
+                .max_positions = 4096,
+                .epsilon = 1e-5,
+                .rotary_base = 500000,
+                .activation_field = nullptr,
+                .layers_field = {"num_hidden_layers", "num_layers"},
+                .epsilon_field = {"rms_norm_eps", "layer_norm_epsilon"}});
+  fields({"hidden_act", "activation_function"}, model.layer.activation, "silu");
+  attention_bias(fields, model.layer);
+  fields("mlp_bias", model.layer.feed_forward_bias, false);
+  fields("embed_dropout", model.config.embedding.dropout, 0);
+}
+
+WeightMap exaone_map(const LanguageModelConfig& config) {
+  const std::string ours = "decoder.layers.#.", theirs = "transformer.h.#.",
+                    attention = theirs + "attn.attention.";
+  WeightMap map{.rules = {{.ours = "embed_tokens", .theirs = "transformer.wte", .also = tied_head(config)},
+                          {ours + "self_attn_layer_norm", theirs + "ln_1"},
+                          {ours + "self_attn.out_proj", attention + "out_proj"},
+                          {ours + "final_layer_norm", theirs + "ln_2"},
+                          {ours + "gate", theirs + "mlp.c_fc_0"},
+                          {ours + "fc1", theirs + "mlp.c_fc_1"},
+                          {ours + "fc2", theirs + "mlp.c_proj"},
+                          {"decoder.layer_norm", "transformer.ln_f"},
+                          {"lm_head", "lm_head"}},
+                .prefix = "transformer.",
+                .computed = {"rotary.inv_freq"}};
+  for (const char* part : {"q_proj", "k_proj", "v_proj"})
+    map.rules.push_back({concat(ours, "self_attn.", part), attention + part});
+  return map;
+}
+
 void iquestcoder_table(const Fields& fields, Described<LanguageModelConfig>& model) {
   llama_fields(fields, model, {.key_heads = 8, .max_positions = 131072, .head_width = 128, .epsilon = 1e-5});
   attention_bias(fields, model.layer);
@@ -38,6 +74,14 @@ LanguageFamily llama_family() {
           .base = llama_base(),
           .table = table,
           .weight_map = llama_weight_map};
+}
+
+LanguageFamily exaone_family() {
+  return {.model_type = "exaone",
+          .classes = {{"LlamaForCausalLM"}, {"ExaoneForCausalLM"}, {"ExaoneModel"}},
+          .base = llama_base(),
+          .table = exaone_table,
+          .weight_map = exaone_map};
 }
 
 LanguageFamily internlm3_family() {

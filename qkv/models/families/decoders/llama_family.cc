@@ -53,14 +53,20 @@ int64_t all_positions(const LanguageModelConfig& config, const nn::RotaryScaling
   return std::llround(scaling.factor * static_cast<double>(scaling.first_positions));
 }
 
-void longrope_fields(const Fields& fields, nn::RotaryScaling& scaling, int64_t features, int64_t all) {
+void longrope_fields(const Fields& fields, nn::RotaryScaling& scaling, int64_t features, int64_t all,
+                     bool magnitudes) {
   const auto first = static_cast<double>(scaling.first_positions);
   fields.require("original_max_position_embeddings", scaling.first_positions > 1, "at least 2");
   scaling.factor = static_cast<double>(all) / first;
   double factor = scaling.factor;  // of the magnitude alone
   if (fields.reads()) fields("factor", factor, factor);
-  fields("attention_factor", scaling.magnitude,
-         factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(first)) : 1);
+  if (magnitudes) {
+    fields("short_mscale", scaling.magnitude);
+    fields("long_mscale", scaling.long_magnitude);
+  } else {
+    fields("attention_factor", scaling.magnitude,
+           factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(first)) : 1);
+  }
   for (const auto& [key, factors] :
        {std::pair("short_factor", &scaling.short_factors), {"long_factor", &scaling.long_factors}}) {
     fields(key, *factors);
@@ -109,7 +115,8 @@ void rotary_fields(const Fields& fields, nn::LayerOptions& layer, const LlamaDef
   }
   if (scaling.kind == Kind::longrope)
     return longrope_fields(fields, scaling,
-                           positions.rotary_features > 0 ? positions.rotary_features : layer.d_k, all);
+                           positions.rotary_features > 0 ? positions.rotary_features : layer.d_k, all,
+                           defaults.magnitudes);
   if (scaling.kind != Kind::none) fields("factor", scaling.factor);
   if (scaling.kind == Kind::llama3) {
     fields("low_freq_factor", scaling.low);
@@ -174,7 +181,7 @@ void llama_sizes(const Fields& fields, Described<LanguageModelConfig>& model, co
   fields("vocab_size", config.vocabulary);
   fields("hidden_size", layer.d_model);
   fields("intermediate_size", layer.d_ff);
-  fields("num_hidden_layers", layers);
+  fields(defaults.layers_field, layers);
   fields("num_attention_heads", layer.heads);
   const bool as_heads = defaults.key_heads == 0 || fields.is_null("num_key_value_heads");
   fields("num_key_value_heads", layer.key_heads, as_heads ? layer.heads : defaults.key_heads);
@@ -182,7 +189,8 @@ void llama_sizes(const Fields& fields, Described<LanguageModelConfig>& model, co
          defaults.head_width > 0 && !fields.is_null("head_dim") ? defaults.head_width
          : layer.heads > 0                                      ? layer.d_model / layer.heads
                                                                 : 0);
-  fields(defaults.activation_field, layer.activation, defaults.activation);
+  if (defaults.activation_field != nullptr)
+    fields(defaults.activation_field, layer.activation, defaults.activation);
   fields(defaults.epsilon_field, layer.epsilon, defaults.epsilon);
   fields("attention_dropout", layer.attention_dropout, 0);
   fields("tie_word_embeddings", config.tied, defaults.tied);
@@ -295,6 +303,12 @@ void attention_bias(const Fields& fields, nn::LayerOptions& layer, bool otherwis
   bool bias = layer.attention.bias.query;
   fields("attention_bias", bias, otherwise);
   layer.attention.bias = nn::ProjectionBiases::all(bias);
+}
+
+void input_bias(const Fields& fields, nn::LayerOptions& layer, const Fields::Key& key, bool otherwise) {
+  bool bias = layer.attention.bias.query;
+  fields(key, bias, otherwise);
+  layer.attention.bias = {.query = bias, .key = bias, .value = bias, .output = false};
 }
 
 void query_key_layer_norm(const Fields& fields, nn::LayerOptions& layer, bool otherwise) {

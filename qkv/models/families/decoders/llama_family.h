@@ -15,15 +15,16 @@ struct LlamaDefaults {
   int64_t head_width = 0;  // 0: d_model / heads
   double epsilon = 1e-6, rotary_base = 10000;
   bool tied = false;
-  const char* activation_field = "hidden_act";
+  const char* activation_field = "hidden_act";  // null: the family visits it
   const char* activation = "silu";
   // "partial_rotary_factor", the share of a head's features that is rotated; 0: the family has no such field.
   double rotary_share = 0;
-  Fields::Key epsilon_field = "rms_norm_eps", share_field = "partial_rotary_factor",
-              base_field = "rope_theta";
+  Fields::Key layers_field = "num_hidden_layers", epsilon_field = "rms_norm_eps",
+              share_field = "partial_rotary_factor", base_field = "rope_theta";
   // "original_max_position_embeddings" beside the fields of longrope; 0: the family has no such field.
   int64_t first_positions = 0;
   bool query_growth = false;  // has "llama_4_scaling_beta"
+  bool magnitudes = false;    // longrope has "short_mscale" and "long_mscale" (Phi-3.5-MoE)
   bool fixed_alpha = false;   // "dynamic" scaling has an "alpha", which does not depend on the length
 };
 
@@ -63,6 +64,9 @@ int64_t optional_window(const Fields& fields, const LanguageModelConfig& config,
 void upper_windows(const Fields& fields, Described<LanguageModelConfig>& model);
 // "attention_bias": of all four projections.
 void attention_bias(const Fields& fields, nn::LayerOptions& layer, bool otherwise = false);
+// Likewise, of queries, keys and values.
+void input_bias(const Fields& fields, nn::LayerOptions& layer, const Fields::Key& key = "attention_bias",
+                bool otherwise = false);
 // "qk_layernorm": layer norms of each head's queries and keys, with the names of Phi and Persimmon.
 void query_key_layer_norm(const Fields& fields, nn::LayerOptions& layer, bool otherwise);
 WeightMap with_query_key_layer_norm(WeightMap map);

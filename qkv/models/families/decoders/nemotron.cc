@@ -1,6 +1,6 @@
 // Models with squared ReLU and no gate: Nemotron 4 (NVIDIA 2024), whose files store a layer norm's weight -
-// 1, AFM (Arcee 2025), Jais 2 (MBZUAI 2025) and Persimmon (Adept 2023), whose queries, keys and values are
-// fused head by head.
+// 1, AFM (Arcee 2025), Jais 2 (MBZUAI 2025), nanochat (Karpathy 2025) and Persimmon (Adept 2023), whose
+// queries, keys and values are fused head by head.
 
 #include "qkv/models/families/gpt/megatron_family.h"
 
@@ -34,6 +34,17 @@ void jais2_table(const Fields& fields, Described<LanguageModelConfig>& model) {
   bias_fields(fields, model.layer, true);
 }
 
+// nanochat (Karpathy 2025): no norm has a weight, and the embeddings and rotated heads have one; it rotates
+// backwards.
+void nanochat_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  LlamaDefaults defaults = squared(2048, "rms_norm_eps");
+  defaults.epsilon = 1e-6;
+  llama_fields(fields, model, defaults);
+  attention_bias(fields, model.layer);
+  fields.number_or_null("final_logit_softcapping", model.config.logit_softcap, 15);
+  model.config.embedding.epsilon = model.layer.epsilon;
+}
+
 void persimmon_table(const Fields& fields, Described<LanguageModelConfig>& model) {
   LlamaDefaults defaults = squared(16384, "layer_norm_eps");
   defaults.rotary_share = 0.5;
@@ -47,6 +58,12 @@ WeightMap nemotron_map(const LanguageModelConfig& config) {
   WeightMap map = llama_weight_map(config);
   for (WeightRule& rule : map.rules) rule.minus_one = rule.ours.ends_with("norm");
   return map;
+}
+
+WeightMap nanochat_map(const LanguageModelConfig& config) {
+  return with_rules({{"decoder.layers.#.fc1", "model.layers.#.mlp.fc1"},
+                     {"decoder.layers.#.fc2", "model.layers.#.mlp.fc2"}},
+                    llama_weight_map(config));
 }
 
 WeightMap persimmon_map(const LanguageModelConfig& config) {
@@ -87,6 +104,20 @@ LanguageFamily jais2_family() {
           .base = biased_base(),
           .table = jais2_table,
           .weight_map = llama_weight_map};
+}
+
+LanguageFamily nanochat_family() {
+  Described<LanguageModelConfig> model = without_gate(llama_base());
+  model.layer.norm_weight = model.config.embedding.norm_weight = false;
+  model.config.embedding.norm = true;
+  model.config.embedding.norm_kind = nn::NormKind::rms;
+  model.layer.attention.query_key_norm = nn::QueryKeyNorm::rotated_head;
+  model.layer.attention.positions.rotary_backwards = true;
+  return {.model_type = "nanochat",
+          .classes = {{"NanoChatForCausalLM"}, {"NanoChatModel"}},
+          .base = std::move(model),
+          .table = nanochat_table,
+          .weight_map = nanochat_map};
 }
 
 LanguageFamily persimmon_family() {

@@ -14,15 +14,25 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
                 .rotary_share = 0.25,
                 .epsilon_field = "layer_norm_eps"});
   nn::LayerOptions& layer = model.layer;
-  bool bias = layer.attention.bias.query, parallel = layer.order != nn::SublayerOrder::serial;
-  fields("use_qkv_bias", bias, false);
+  bool parallel = layer.order != nn::SublayerOrder::serial;
+  input_bias(fields, layer, "use_qkv_bias");
   fields("use_parallel_residual", parallel, false);
-  layer.attention.bias = {.query = bias, .key = bias, .value = bias, .output = false};
   layer.order = parallel ? nn::SublayerOrder::parallel_one_norm : nn::SublayerOrder::serial;
   fields("hidden_dropout", layer.dropout, 0);
   fields.require("head_dim", layer.d_k * layer.heads == layer.d_model, "hidden_size / num_attention_heads");
-  fields.expect("qk_layernorm", false);
+  bool normed = layer.attention.query_key_norm == nn::QueryKeyNorm::each_head;
+  fields("qk_layernorm", normed, false);
+  layer.attention.query_key_norm = normed ? nn::QueryKeyNorm::each_head : nn::QueryKeyNorm::none;
   fields.expect("rotary_scaling_factor", 1.0);
+}
+
+WeightMap weight_map(const LanguageModelConfig& config) {
+  const std::string ours = "decoder.layers.#.self_attn.", theirs = "model.layers.#.self_attn.";
+  return with_rules({{ours + "q_norm.*", theirs + "q_layernorm.norms.*"},
+                     {ours + "k_norm.*", theirs + "k_layernorm.norms.*"},
+                     {ours + "q_norm", theirs + "q_layernorm.norms.0"},  // the only head
+                     {ours + "k_norm", theirs + "k_layernorm.norms.0"}},
+                    llama_weight_map(config));
 }
 
 Described<LanguageModelConfig> base() {
@@ -38,7 +48,7 @@ LanguageFamily stablelm_family() {
           .classes = {{"StableLmForCausalLM"}, {"StableLmModel"}},
           .base = base(),
           .table = table,
-          .weight_map = llama_weight_map};
+          .weight_map = weight_map};
 }
 
 }  // namespace qkv::models

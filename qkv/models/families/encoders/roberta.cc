@@ -1,6 +1,6 @@
 // RoBERTa (Liu et al. 2019): BERT's blocks; positions count from the padding id + 1 and skip pad tokens, and
 // heads have other names. XLM-RoBERTa (Conneau et al. 2020) and CamemBERT (Martin et al. 2020) are the same
-// model with other tokenizers.
+// model with other tokenizers, data2vec (Baevski et al. 2022) with another prefix of its tensors.
 
 #include <array>
 #include <string>
@@ -19,12 +19,12 @@ void table(const Fields& fields, Described<TextEncoderConfig>& model) {
   fields.irrelevant("classifier_dropout");
 }
 
-WeightMap weight_map(const TextEncoderConfig& config) {
+WeightMap weight_map_of(const std::string& model, const TextEncoderConfig& config) {
   // The text classifier has two layers, the first of which is BERT's pooler.
   const bool of_texts = config.labelled == ClassificationTarget::texts;
   const std::string decoder = "lm_head.decoder";
-  WeightMap map = bert_weight_map(config, "roberta", decoder);
-  map.rules.insert(map.rules.end(), {{"pooler", of_texts ? "classifier.dense" : "roberta.pooler.dense"},
+  WeightMap map = bert_weight_map(config, model, decoder);
+  map.rules.insert(map.rules.end(), {{"pooler", of_texts ? "classifier.dense" : model + ".pooler.dense"},
                                      {"masked_language.dense", "lm_head.dense"},
                                      {"masked_language.layer_norm", "lm_head.layer_norm"},
                                      {.ours = "masked_language", .theirs = "lm_head", .also = {decoder}},
@@ -33,7 +33,8 @@ WeightMap weight_map(const TextEncoderConfig& config) {
 }
 
 // The names of the classes: without a head, with each head.
-EncoderFamily family(std::string_view model_type, const std::array<std::string, 4>& names) {
+EncoderFamily family(std::string_view model_type, const std::array<std::string, 4>& names,
+                     const std::string& prefix = "roberta") {
   return {.model_type = model_type,
           .classes = {{.name = names[0], .pooler = true},
                       {.name = names[1], .masked_language = true},
@@ -41,7 +42,7 @@ EncoderFamily family(std::string_view model_type, const std::array<std::string, 
                       {.name = names[3], .labelled = ClassificationTarget::tokens}},
           .base = bert_base(),
           .table = table,
-          .weight_map = weight_map};
+          .weight_map = [prefix](const TextEncoderConfig& config) { return weight_map_of(prefix, config); }};
 }
 
 }  // namespace
@@ -54,6 +55,13 @@ EncoderFamily roberta_family() {
 EncoderFamily xlm_roberta_family() {
   return family("xlm-roberta", {"XLMRobertaModel", "XLMRobertaForMaskedLM",
                                 "XLMRobertaForSequenceClassification", "XLMRobertaForTokenClassification"});
+}
+
+EncoderFamily data2vec_family() {
+  return family("data2vec-text",
+                {"Data2VecTextModel", "Data2VecTextForMaskedLM", "Data2VecTextForSequenceClassification",
+                 "Data2VecTextForTokenClassification"},
+                "data2vec_text");
 }
 
 EncoderFamily camembert_family() {

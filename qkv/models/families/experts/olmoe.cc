@@ -1,4 +1,5 @@
 // OLMoE (Muennighoff et al. 2024): experts in all layers, norms of the queries and keys of all heads.
+// FlexOlmo (Shi et al. 2025) has norms of the sublayers' results instead of their inputs, as OLMo 2.
 
 #include "qkv/models/families/decoders/llama_family.h"
 #include "qkv/models/families/experts/expert_layers.h"
@@ -16,20 +17,42 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   fields.irrelevant("clip_qkv");
 }
 
-Described<LanguageModelConfig> base() {
+void flex_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  llama_fields(fields, model, {.max_positions = 4096, .rotary_base = 500000});
+  attention_bias(fields, model.layer);
+  expert_fields(fields, "num_experts", model.layer.experts, 7, 5);
+  fields("norm_topk_prob", model.layer.experts.normalise, false);
+}
+
+Described<LanguageModelConfig> base(nn::NormPlacement norm) {
   Described<LanguageModelConfig> model = llama_base();
+  model.layer.norm = norm;
   model.layer.attention.query_key_norm = nn::QueryKeyNorm::all_heads;
   return model;
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) { return expert_weight_map(config, {}); }
 
+WeightMap flex_weight_map(const LanguageModelConfig& config) {
+  WeightMap map = output_norm_weight_map(config);
+  for (WeightRule& rule : expert_weight_map(config, {}).rules) map.rules.push_back(std::move(rule));
+  return map;
+}
+
 }  // namespace
+
+LanguageFamily flex_olmo_family() {
+  return {.model_type = "flex_olmo",
+          .classes = {{"FlexOlmoForCausalLM"}, {"FlexOlmoModel"}},
+          .base = base(nn::NormPlacement::output),
+          .table = flex_table,
+          .weight_map = flex_weight_map};
+}
 
 LanguageFamily olmoe_family() {
   return {.model_type = "olmoe",
           .classes = {{"OlmoeForCausalLM"}, {"OlmoeModel"}},
-          .base = base(),
+          .base = base(nn::NormPlacement::pre),
           .table = table,
           .weight_map = weight_map};
 }

@@ -11,9 +11,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   ExpertLayers mixed = expert_layers(config.decoder);
   layer.d_ff = mixed.dense_d_ff > 0 ? mixed.dense_d_ff : mixed.d_ff;
   llama_fields(fields, model, {.key_heads = 16, .max_positions = 32768});
-  bool bias = layer.attention.bias.query;
-  fields("qkv_bias", bias, true);
-  layer.attention.bias = {.query = bias, .key = bias, .value = bias, .output = false};
+  input_bias(fields, layer, "qkv_bias", true);
   fields("shared_expert_intermediate_size", mixed.experts.shared_d_ff, 5632);
   mixed.experts.shared_gate = true;
   qwen_expert_layers(fields, model, mixed, {.d_ff = 1408, .count = 60, .per_token = 4});

@@ -1,5 +1,5 @@
 // Falcon (Almazrouei et al. 2023): one key head, or groups of heads stored beside their key and value;
-// attention and feed-forward in parallel, with one norm or two, or one after the other.
+// attention and feed-forward in parallel, with one norm or two, or one after the other. Falcon-RW has ALiBi.
 
 #include "qkv/models/families/gpt/megatron_family.h"
 
@@ -43,10 +43,15 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   layer.attention.bias = nn::ProjectionBiases::all(layer.feed_forward_bias);
   layer.d_k = layer.d_v = layer.heads > 0 ? layer.d_model / layer.heads : 0;
   order_fields(fields, layer);
+  nn::PositionOptions& positions = layer.attention.positions;
+  bool alibi = positions.kind == nn::PositionKind::alibi;
+  fields("alibi", alibi, false);
   position_fields(fields, model);
+  // Once, as in transformers' default implementation of attention. Its other one adds the biases twice, and
+  // both round them to bf16.
+  if (alibi) positions = {.kind = nn::PositionKind::alibi, .alibi_scaled = true};
   fields.irrelevant("ff_factor");  // ffn_hidden_size / hidden_size
-  // transformers adds ALiBi's biases twice in one of its implementations of attention, and once in another.
-  fields.expect("alibi apply_residual_connection_post_layernorm", false);
+  fields.expect("apply_residual_connection_post_layernorm", false);
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) {

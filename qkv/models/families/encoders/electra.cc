@@ -1,0 +1,50 @@
+// ELECTRA (Clark et al. 2020): BERT's blocks; in small models the embeddings are narrower than the layers.
+
+#include "qkv/models/families/encoders/bert_family.h"
+
+namespace qkv::models {
+namespace {
+
+void table(const Fields& fields, Described<TextEncoderConfig>& model) {
+  nn::EmbeddingConfig& embedding = model.config.embedding;
+  bert_fields(fields, model);
+  int64_t width = embedding.width > 0 ? embedding.width : model.layer.d_model;
+  fields("embedding_size", width, 128);
+  fields.require("embedding_size", width >= 1, "at least 1");
+  embedding.width = width == model.layer.d_model ? 0 : width;
+  model.config.pooler_activation = Activation::gelu_exact;
+  // Training dropout, and a head for multiple choice.
+  fields.irrelevant(
+      "classifier_dropout summary_type summary_use_proj summary_activation summary_last_dropout");
+}
+
+WeightMap weight_map(const TextEncoderConfig& config) {
+  const std::string head = "generator_lm_head";
+  const bool of_texts = config.labelled == ClassificationTarget::texts;
+  WeightMap map = bert_weight_map(config, "electra", head);
+  map.rules.insert(map.rules.end(), {{"embed_projection", "electra.embeddings_project"},
+                                     {"pooler", "classifier.dense"},
+                                     {"masked_language.dense", "generator_predictions.dense"},
+                                     {"masked_language.layer_norm", "generator_predictions.LayerNorm"},
+                                     {"masked_language", head},
+                                     {"classifier", of_texts ? "classifier.out_proj" : "classifier"}});
+  return map;
+}
+
+}  // namespace
+
+EncoderFamily electra_family() {
+  return {.model_type = "electra",
+          .classes = {{.name = "ElectraModel"},
+                      {.name = "ElectraForPreTraining"},  // whose head is not read
+                      {.name = "ElectraForMaskedLM", .masked_language = true},
+                      {.name = "ElectraForSequenceClassification",
+                       .pooler = true,
+                       .labelled = ClassificationTarget::texts},
+                      {.name = "ElectraForTokenClassification", .labelled = ClassificationTarget::tokens}},
+          .base = bert_base(),
+          .table = table,
+          .weight_map = weight_map};
+}
+
+}  // namespace qkv::models
