@@ -10,6 +10,7 @@
 #include "qkv/models/gguf/gguf_export.h"
 #include "qkv/models/gguf/gguf_model.h"
 #include "qkv/pipelines/chat.h"
+#include "qkv/pipelines/sentence_transformer.h"
 
 namespace qkv::apps {
 
@@ -42,7 +43,10 @@ std::function<void(int64_t, int64_t)> progress_line() {
 
 void export_model(const ExportArguments& arguments) {
   models::GgufExport options{.encoding = arguments.encoding, .progress = progress_line()};
-  if (!models::is_gguf(arguments.model)) options.chat_templates = pipelines::chat_templates(arguments.model);
+  if (!models::is_gguf(arguments.model)) {
+    options.chat_templates = pipelines::chat_templates(arguments.model);
+    options.pooling = pipelines::gguf_pooling(arguments.model);
+  }
   const models::GgufReport report = models::export_gguf(arguments.model, arguments.to, options);
   if (!report.fallbacks.empty()) {
     std::string others;
