@@ -311,6 +311,14 @@ TEST(GgufExport, NamesWhatHasNoCounterpart) {
   EXPECT_THAT(export_complaint("llama_grouped", unigram), HasSubstr("model.type: expected BPE or WordPiece"));
 }
 
+TEST(GgufExport, OfARefusedFolderLeavesTheFileThatWasThere) {
+  const testing::Scratch scratch;
+  const fs::path folder = folder_of("qwen2_windows", scratch);
+  scratch.write("m.gguf", "before");
+  EXPECT_THROW(export_gguf(folder, scratch / "m.gguf", {}), UsageError);
+  EXPECT_EQ(read_file(scratch / "m.gguf"), "before");
+}
+
 TEST(GgufExport, NamesTheTensorWhoseNumbersItCannotHold) {
   const testing::Scratch scratch;
   const fs::path folder = folder_of("llama_grouped", scratch);

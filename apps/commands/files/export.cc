@@ -75,9 +75,10 @@ void export_model(const ExportArguments& arguments) {
 void add_export(Command& app) {
   Command* command = add_command(
       app, "export",
-      "Write a language model as a GGUF file, which llama.cpp and the programs around it open: a folder, "
-      "also\n"
-      "one that qkv train lm made, or another GGUF file, whose weights get another encoding. Matrices have "
+      "Write a language model or an encoder as a GGUF file, which llama.cpp and the programs around it "
+      "open:\n"
+      "a folder, trained here or not, or another GGUF file, whose weights get another encoding. Matrices "
+      "have "
       "the\n"
       "encoding; norms, biases and vectors stay f32. With 4 and 5 bits the output projection is q6_k, and\n"
       "rows that are no whole blocks have the next type that fits: docs/gguf.md.",
