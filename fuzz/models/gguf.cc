@@ -14,6 +14,7 @@ void read_header(const std::filesystem::path& path) {
   const io::GgufFile file(path);
   for (const std::string& key : file.keys()) {
     file.shown(key);
+    file.json(key);
     read_in_each_way({[&] { file.integers(key); }, [&] { file.numbers(key); }, [&] { file.texts(key); },
                       [&] { file.number(key); }, [&] { file.text(key); }, [&] { file.boolean(key); }});
   }

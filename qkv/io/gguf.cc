@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
@@ -82,7 +83,7 @@ std::optional<uint32_t> gguf_type(DType dtype) {
 // Reads the header from front to back; every read is checked against the end of the file.
 class GgufFile::Reader {
  public:
-  Reader(const std::filesystem::path& path, const MappedFile& file, size_t at = 0)
+  Reader(const std::filesystem::path& path, std::span<const std::byte> file, size_t at = 0)
       : path_(path), file_(file), at_(at) {}
 
   size_t at() const { return at_; }
@@ -127,13 +128,26 @@ class GgufFile::Reader {
 
  private:
   const std::filesystem::path& path_;
-  const MappedFile& file_;
+  std::span<const std::byte> file_;
   size_t at_;
 };
 
 GgufFile::GgufFile(const std::filesystem::path& path)
-    : path_(path), file_(std::make_shared<MappedFile>(path, MapFor::reading)) {
-  Reader reader(path_, *file_);
+    : path_(path),
+      file_(std::make_shared<MappedFile>(path, MapFor::reading)),
+      bytes_(file_->data(), file_->size()) {
+  read();
+}
+
+GgufFile::GgufFile(const std::filesystem::path& path, std::string beginning)
+    : path_(path),
+      beginning_(std::make_shared<const std::string>(std::move(beginning))),
+      bytes_(std::as_bytes(std::span(*beginning_))) {
+  read();
+}
+
+void GgufFile::read() {
+  Reader reader(path_, bytes_);
   constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
   if (reader.rest() < sizeof kMagic || reader.number<uint32_t>("GGUF") != kMagic)
     reader.fail("expected a GGUF file, which begins with \"GGUF\", found another format");
@@ -217,7 +231,7 @@ void GgufFile::read_metadata(Reader& reader, uint64_t count) {
         break;
       }
     }
-    stored_[key] = {file_->data() + begin, reader.at() - begin};
+    stored_[key] = bytes_.subspan(begin, reader.at() - begin);
     if (!values_.emplace(key, value).second) reader.fail(concat(key, ": expected one value, found several"));
     keys_.push_back(key);
   }
@@ -272,12 +286,14 @@ void GgufFile::read_tensors(Reader& reader, uint64_t count) {
   for (const Place& place : places) {
     if (place.begin < end)
       reader.fail(concat(place.name, ": expected data from byte ", end, " on, found byte ", place.begin));
-    if (place.begin > reader.rest() || place.bytes > reader.rest() - place.begin) {
+    const bool ends = place.begin > reader.rest() || place.bytes > reader.rest() - place.begin;
+    if (ends && beginning_) return;
+    if (ends) {
       reader.fail(concat(place.name, ": expected ", place.bytes, " bytes of data at byte ", place.begin,
                          ", found ", reader.rest(), " bytes in all; the file is truncated"));
     }
     end = place.begin + place.bytes;
-    entries_.at(place.name).bytes = {file_->data() + reader.at() + place.begin, place.bytes};
+    entries_.at(place.name).bytes = bytes_.subspan(reader.at() + place.begin, place.bytes);
   }
 }
 
@@ -303,6 +319,22 @@ std::string GgufFile::shown(std::string_view key) const {
     }
   };
   return std::visit(show, *value);
+}
+
+std::string GgufFile::json(std::string_view key) const {
+  const Value* const value = find(key);
+  if (value == nullptr) return "null";
+  const auto json = [&](const auto& one) {
+    using T = std::decay_t<decltype(one)>;
+    if constexpr (std::is_same_v<T, List>) {
+      return nlohmann::json(shown(key));
+    } else if constexpr (std::is_same_v<T, std::string_view>) {
+      return nlohmann::json(valid_utf8(one) ? std::string(one) : shown(key));
+    } else {
+      return nlohmann::json(one);  // a number that is not finite becomes null
+    }
+  };
+  return std::visit(json, *value).dump();
 }
 
 void GgufFile::reject(std::string_view key, const std::string& expected) const {
@@ -386,7 +418,7 @@ std::vector<int64_t> GgufFile::integers(std::string_view key) const {
   if (!is_integer(found->kind)) reject(key, expected);
   std::vector<int64_t> all;
   all.reserve(found->count);
-  each_number(found->kind, found->count, file_->data() + found->begin,
+  each_number(found->kind, found->count, bytes_.data() + found->begin,
               [&](auto number) { all.push_back(static_cast<int64_t>(number)); });
   return all;
 }
@@ -398,7 +430,7 @@ std::vector<double> GgufFile::numbers(std::string_view key) const {
   if (!is_integer(found->kind) && found->kind != f32 && found->kind != f64) reject(key, expected);
   std::vector<double> all;
   all.reserve(found->count);
-  each_number(found->kind, found->count, file_->data() + found->begin,
+  each_number(found->kind, found->count, bytes_.data() + found->begin,
               [&](auto number) { all.push_back(static_cast<double>(number)); });
   return all;
 }
@@ -408,7 +440,7 @@ std::vector<std::string_view> GgufFile::texts(std::string_view key) const {
   const List* const found = list(key, expected);
   if (found == nullptr) return {};
   if (found->kind != text_kind) reject(key, expected);
-  Reader reader(path_, *file_, found->begin);
+  Reader reader(path_, bytes_, found->begin);
   std::vector<std::string_view> all;
   all.reserve(found->count);
   for (uint64_t i = 0; i < found->count; ++i) all.push_back(reader.text(key));

@@ -30,6 +30,9 @@ class GgufFile {
   // Throws IoError for a file that cannot be opened or mapped, DataError, naming the file, for one that is
   // truncated, inconsistent, big-endian, of version 1 or of another format.
   explicit GgufFile(const std::filesystem::path& path);
+  // The beginning of a file that is to be written: its header (gguf_header) and the data of some tensors; the
+  // others have no bytes yet. `path` is for messages.
+  GgufFile(const std::filesystem::path& path, std::string beginning);
 
   const std::filesystem::path& path() const { return path_; }
 
@@ -48,6 +51,9 @@ class GgufFile {
   std::vector<std::string_view> texts(std::string_view key) const;
   // A value for people: a text in quotes, of others only the size. "none" if the file lacks it.
   std::string shown(std::string_view key) const;
+  // A value for programs, as JSON: texts whole, of lists only the size, null for numbers that JSON does not
+  // have.
+  std::string json(std::string_view key) const;
   // A value of any kind as it is in the file, its kind first. Requires has(key).
   std::span<const std::byte> stored(std::string_view key) const { return stored_.find(key)->second; }
   // Throws DataError: "FILE: KEY: expected EXPECTED, found ...".
@@ -75,6 +81,7 @@ class GgufFile {
   };
   using Value = std::variant<bool, int64_t, double, std::string_view, List>;
 
+  void read();
   void read_metadata(Reader& reader, uint64_t count);
   void read_tensors(Reader& reader, uint64_t count);
   const Value* find(std::string_view key) const;
@@ -84,6 +91,8 @@ class GgufFile {
 
   std::filesystem::path path_;
   std::shared_ptr<MappedFile> file_;
+  std::shared_ptr<const std::string> beginning_;  // in place of a file
+  std::span<const std::byte> bytes_;              // of either
   std::vector<std::string> keys_;
   std::map<std::string, Value, std::less<>> values_;
   std::map<std::string, std::span<const std::byte>, std::less<>> stored_;

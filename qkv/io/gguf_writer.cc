@@ -100,17 +100,16 @@ std::string GgufMetadata::bytes() const {
   return all;
 }
 
-GgufWriter::GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata,
-                       std::vector<Tensor> tensors)
-    : file_(path), tensors_(std::move(tensors)) {
+std::string gguf_header(const std::filesystem::path& path, const GgufMetadata& metadata,
+                        std::span<const GgufWriter::Tensor> tensors) {
   std::string header = "GGUF";
   append(header, kVersion);
-  append(header, uint64_t{tensors_.size()});
+  append(header, uint64_t{tensors.size()});
   append(header, uint64_t{metadata.size()});
   header += metadata.bytes();
   std::map<std::string_view, size_t> numbers;
   size_t begin = 0;
-  for (const Tensor& tensor : tensors_) {
+  for (const GgufWriter::Tensor& tensor : tensors) {
     const auto refuse = [&](const std::string& message) {
       throw UsageError(concat(path.string(), ": ", tensor.name, ": ", message));
     };
@@ -133,7 +132,13 @@ GgufWriter::GgufWriter(const std::filesystem::path& path, const GgufMetadata& me
     begin += bytes_of(tensor) + padding_after(bytes_of(tensor));
   }
   header.append(padding_after(header.size()), '\0');
-  file_.write(header);
+  return header;
+}
+
+GgufWriter::GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata,
+                       std::vector<Tensor> tensors)
+    : file_(path), tensors_(std::move(tensors)) {
+  file_.write(gguf_header(path, metadata, tensors_));
 }
 
 void GgufWriter::write(const void* data, size_t bytes) {

@@ -51,8 +51,7 @@ class GgufWriter {
     DType dtype = DType::f32;
   };
 
-  // Begins a file, which replaces `path` on commit() (AtomicFile). Throws UsageError for a name that is empty
-  // or repeated, for a dtype that GGUF files do not have and for rows that are no multiple of its block;
+  // Begins a file, which replaces `path` on commit() (AtomicFile). Throws the errors of gguf_header(), and
   // IoError if the file cannot be written.
   GgufWriter(const std::filesystem::path& path, const GgufMetadata& metadata, std::vector<Tensor> tensors);
 
@@ -69,5 +68,10 @@ class GgufWriter {
   std::vector<Tensor> tensors_;
   size_t current_ = 0, written_ = 0;  // the tensor that write() continues, and its bytes so far
 };
+
+// The bytes of a file before its data. Throws UsageError for a name that is empty or repeated, for a dtype
+// that GGUF files do not have and for rows that are no multiple of its block. `path` is for messages.
+std::string gguf_header(const std::filesystem::path& path, const GgufMetadata& metadata,
+                        std::span<const GgufWriter::Tensor> tensors);
 
 }  // namespace qkv::io

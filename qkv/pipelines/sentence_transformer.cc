@@ -5,9 +5,11 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/log.h"
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/config_writer.h"
 #include "qkv/models/hub/model_file.h"
+#include "qkv/models/hub/read_config.h"
 #include "qkv/pipelines/dense.h"
 
 namespace qkv::pipelines {
@@ -164,6 +166,27 @@ TextEmbedOptions sentence_transformer_options(const path& folder, const models::
   options.max_length = max_text_length(folder, model, tokenizer);
   options.prompt = prompt_of(folder);
   return options;
+}
+
+std::string gguf_pooling(const path& folder) {
+  const auto modules = models::read_model_file(folder, kModules);
+  if (!modules) return "";
+  const std::string file = models::model_file_name(folder, kModules);
+  const TextEmbedOptions options =
+      modules_of(folder, *modules, models::read_text_encoder_config(folder).embedding.d_model);
+  if (options.dense)
+    throw UsageError(concat(file, ": expected no Dense, which GGUF files do not have, found one"));
+  if (!options.vector.normalize)
+    log_warning(concat(file, ": there is no Normalize, but readers of GGUF files scale vectors to length 1"));
+  if (!prompt_of(folder).empty())
+    log_warning(concat(file, ": GGUF files have no prompt; prepend it to each text: ", prompt_of(folder)));
+  constexpr std::array kNames{std::pair{Pooling::mean, "mean"}, std::pair{Pooling::cls, "cls"},
+                              std::pair{Pooling::last_token, "lasttoken"}};
+  for (const auto& [pooling, name] : kNames) {
+    if (pooling == options.vector.pooling) return name;
+  }
+  throw UsageError(
+      concat(file, ": pooling: expected mean, cls or lasttoken, which GGUF files have, found another"));
 }
 
 std::string named_prompt(const path& folder, const std::string& name) {

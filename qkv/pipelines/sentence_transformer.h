@@ -23,6 +23,11 @@ int64_t max_text_length(const std::filesystem::path& folder, const models::TextE
 // none of that name, UsageError if there is no such file.
 std::string named_prompt(const std::filesystem::path& folder, const std::string& name);
 
+// For models::GgufExport: "mean", "cls" or "lasttoken"; empty without modules.json. Throws UsageError, naming
+// the file, for another pooling and for a Dense, of which GGUF files have no counterpart; logs a missing
+// Normalize, because readers of GGUF files scale vectors to length 1, and a prompt.
+std::string gguf_pooling(const std::filesystem::path& folder);
+
 // Writes modules.json, 1_Pooling/config.json and sentence_bert_config.json, so that sentence-transformers and
 // `qkv embed` compute the vectors of these options, and removes a config_sentence_transformers.json, which
 // could name a prompt. Throws UsageError for Pooling::pooler and for a prompt, IoError.

@@ -66,7 +66,11 @@ TEST_F(GgufCommands, InspectShowsMetadataAndEncodings) {
   expect_parts(shown, {"general.architecture", "\"llama\"", "llama.attention.head_count_kv",
                        "general.sampling.top_k", "tokenizer.chat_template", "encodings", "f32"});
   const auto parsed = nlohmann::json::parse(output("inspect @/file.gguf --json"));
-  EXPECT_EQ(parsed["metadata"]["llama.embedding_length"], "8");
+  EXPECT_EQ(parsed["metadata"]["llama.embedding_length"], 8);
+  EXPECT_EQ(parsed["metadata"]["general.architecture"], "llama");
+  EXPECT_EQ(parsed["metadata"]["general.sampling.temp"], 0.75);
+  EXPECT_EQ(parsed["metadata"]["tokenizer.ggml.tokens"], "a list of 23 values, each a text");
+  expect_parts(parsed["metadata"]["tokenizer.chat_template"], {"{{ bos_token }}", "<|im_start|>"});
   EXPECT_EQ(parsed["parts"][0]["dtypes"]["f32"], 184);
 }
 

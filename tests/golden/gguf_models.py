@@ -112,7 +112,7 @@ def write_model(name, architecture):
     folder = GOLDEN / name
     config = json.loads((folder / "config.json").read_text())
     writer = open_writer(name, architecture, config)
-    if architecture == "bert":
+    if architecture in ("bert", "nomic-bert"):
         writer.add_causal_attention(False)
         writer.add_pooling_type(gguf.PoolingType.CLS)
         add_words(writer)
@@ -249,7 +249,7 @@ def main():
     FOLDER.mkdir(exist_ok=True)
     for name, architecture in (("llama_grouped", "llama"), ("qwen2", "qwen2"), ("qwen3", "qwen3"), ("gemma", "gemma"),
                                ("gemma2", "gemma2"), ("gemma3_text", "gemma3"), ("phi3", "phi3"), ("phi3_longrope", "phi3"),
-                               ("gpt2", "gpt2"), ("bert_base", "bert")):
+                               ("gpt2", "gpt2"), ("bert_base", "bert"), ("nomic_bert_base", "nomic-bert")):
         write_model(name, architecture)
     write_parts()
     write_chat()

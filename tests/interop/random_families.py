@@ -121,6 +121,13 @@ def modernbert(size, head="ForMaskedLM", **other):
     return getattr(hf, f"ModernBert{head}")(config)
 
 
+def nomic_bert(size, head="ForMaskedLM", **other):
+    config = hf.NomicBertConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"], hidden_size=size["d_model"],
+                                intermediate_size=size["d_ff"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
+                                **other)
+    return getattr(hf, f"NomicBert{head}")(config)
+
+
 def distilbert(size, head="ForMaskedLM", **other):
     config = hf.DistilBertConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"],
                                  dim=size["d_model"], hidden_dim=size["d_ff"], n_layers=size["layers"],
@@ -434,6 +441,9 @@ CASES = {
     "modernbert_texts": lambda size: modernbert(size, "ForSequenceClassification", classifier_pooling="mean", **THREE),
     "modernbert_first_token": lambda size: modernbert(size, "ForSequenceClassification", classifier_bias=True, **THREE),
     "modernbert_tokens": lambda size: modernbert(size, "ForTokenClassification", **THREE),
+    "nomic_bert_base": lambda size: nomic_bert(size, "Model"),
+    "nomic_bert_masked": lambda size: nomic_bert(size, type_vocab_size=3, hidden_act="gelu", layer_norm_eps=1e-3, head_dim=6,
+                                                 rope_parameters={"rope_type": "default", "rope_theta": 100.0}),
     "vit_images": lambda size: vit(size, **THREE),
     "vit_base": lambda size: vit(size, "Model", hidden_act="gelu_new", num_channels=2),
     "deit_images": lambda size: vit(size, family="DeiT", **THREE),

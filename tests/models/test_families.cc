@@ -179,6 +179,8 @@ INSTANTIATE_TEST_SUITE_P(Mpnet, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "mpnet")), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Modernbert, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "modernbert")), kCaseName);
+INSTANTIATE_TEST_SUITE_P(NomicBert, EncoderFamilies,
+                         ::testing::ValuesIn(family_cases(FolderKind::encoder, "nomic_bert")), kCaseName);
 // Decoders with a classifier.
 INSTANTIATE_TEST_SUITE_P(Gpt2, EncoderFamilies,
                          ::testing::ValuesIn(family_cases(FolderKind::encoder, "gpt2")), kCaseName);

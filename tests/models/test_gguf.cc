@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "qkv/base/json.h"
+#include "qkv/io/gguf_writer.h"
 #include "qkv/models/gguf/gguf_model.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/models/hub/read_config.h"
@@ -59,16 +60,36 @@ INSTANTIATE_TEST_SUITE_P(Gguf, GgufOf,
                                            "gemma3_text", "phi3", "phi3_longrope", "gpt2"));
 
 TEST(Gguf, EncodersHaveTheBitsOfTheirFolders) {
-  const FamilyCase of("bert_base");
-  const auto hidden = [&](const std::filesystem::path& path) {
-    nn::ForwardContext context;
-    return (*load_text_encoder(path))(of.texts, context, of.expected["types"]).value();
-  };
-  const Tensor expected = hidden(of.folder), found = hidden(gguf_file("bert_base"));
-  ASSERT_EQ(found.shape(), expected.shape());
-  EXPECT_TRUE(std::ranges::equal(found.values(), expected.values()));
-  EXPECT_EQ(folder_kind(gguf_file("bert_base")), FolderKind::encoder);
-  EXPECT_FALSE(read_text_encoder_config(gguf_file("bert_base")).pooler) << "files have none";
+  for (const char* const name : {"bert_base", "nomic_bert_base"}) {
+    SCOPED_TRACE(name);
+    const FamilyCase of(name);
+    const auto hidden = [&](const std::filesystem::path& path) {
+      nn::ForwardContext context;
+      return (*load_text_encoder(path))(of.texts, context, of.expected["types"]).value();
+    };
+    const Tensor expected = hidden(of.folder), found = hidden(gguf_file(name));
+    ASSERT_EQ(found.shape(), expected.shape());
+    EXPECT_TRUE(std::ranges::equal(found.values(), expected.values()));
+    EXPECT_EQ(folder_kind(gguf_file(name)), FolderKind::encoder);
+    EXPECT_FALSE(read_text_encoder_config(gguf_file(name)).pooler) << "files have none";
+  }
+}
+
+// As llama.cpp does it: converted files of BERT lack the id of the start token.
+TEST(Gguf, WordsHaveTheSpecialTokensOfBertsFirstVocabulary) {
+  std::vector<std::string> tokens(105, "");
+  for (size_t id = 0; id < tokens.size(); ++id) tokens[id] = concat("[unused", id, "]");
+  tokens[100] = "[UNK]";
+  tokens[101] = "[CLS]";
+  tokens[102] = "[SEP]";
+  tokens[103] = "\xE2\x96\x81north";
+  io::GgufMetadata metadata;
+  metadata.text("general.architecture", "bert");
+  metadata.text("tokenizer.ggml.model", "bert");
+  metadata.texts("tokenizer.ggml.tokens", tokens);
+  const std::filesystem::path path = "words.gguf";
+  const GgufModel model(io::GgufFile(path, io::gguf_header(path, metadata, {})));
+  EXPECT_THAT(model.tokenizer().encode("north south").ids, ::testing::ElementsAre(101, 103, 100, 102));
 }
 
 class GgufTokenizerOf : public ::testing::TestWithParam<const char*> {};
@@ -131,7 +152,7 @@ std::string complaint(const std::string& from, const std::string& to) {
 TEST(Gguf, NamesWhatIsMissingOrUnknown) {
   EXPECT_THAT(complaint("llama", "mamba"),
               HasSubstr("general.architecture: expected one of llama, qwen2, qwen3, gemma, gemma2, gemma3, "
-                        "phi3, gpt2, bert, found \"mamba\""));
+                        "phi3, gpt2, bert, nomic-bert, found \"mamba\""));
   EXPECT_THAT(complaint("llama.block_count", "llama.block_xount"),
               HasSubstr("llama.block_count: expected a number from 1"));
   EXPECT_THAT(complaint("llama.rope.freq_base", "llama.rope.freq_bass"),

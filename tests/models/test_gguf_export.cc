@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "qkv/io/safetensors.h"
 #include "qkv/models/gguf/gguf_model.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/ops/quantize.h"
 #include "qkv/tensor/quantize_blocks.h"
 #include "tests/models/family_case.h"
 #include "tests/support/scratch.h"
@@ -33,11 +36,24 @@ std::string letters_json(const std::string& pre_tokenizer =
                 R"("model": {"type": "BPE", "vocab": {)", vocabulary, R"(, "ab": 22}, "merges": []}})");
 }
 
+// config.json with one part replaced.
+void change_config(const fs::path& folder, const std::string& from, const std::string& to) {
+  std::string config = read_file(folder / "config.json");
+  const size_t at = config.find(from);
+  if (at == std::string::npos) throw std::runtime_error("no " + from);
+  config.replace(at, from.size(), to);
+  write_file_atomically(folder / "config.json", config);
+}
+
 // A golden folder with a tokenizer.
 fs::path folder_of(const std::string& name, const testing::Scratch& scratch, std::string tokenizer = {}) {
   const fs::path golden = fs::path(QKV_TEST_DATA) / "models/golden" / name, folder = scratch / "model";
   fs::create_directories(folder);
   for (const char* const file : {"config.json", "model.safetensors"}) fs::copy(golden / file, folder / file);
+  // Gemma's GGUF files have no other scale of the scores than that of a head's width.
+  const std::string scalar = "\"query_pre_attn_scalar\": ";
+  if (read_file(folder / "config.json").find(scalar) != std::string::npos)
+    change_config(folder, scalar + "24", scalar + "6");
   if (tokenizer.empty()) {
     tokenizer = letters_json();
     tokenizer.replace(tokenizer.find(", \"ab\": 22"), 10, "");
@@ -66,24 +82,69 @@ TEST_P(GgufExportOf, HasTheBitsOfItsFolder) {
 
 INSTANTIATE_TEST_SUITE_P(Gguf, GgufExportOf,
                          ::testing::Values("llama", "llama_grouped", "llama+f16", "llama_rope_linear",
-                                           "llama_rope_yarn", "qwen2", "qwen3"));
+                                           "llama_rope_yarn", "qwen2", "qwen3", "gemma", "gemma2",
+                                           "gemma3_text", "phi3", "phi3_longrope", "gpt2"));
 
-// A model of the family llama with rows of 256 and 288 numbers, the latter no multiple of 256.
-fs::path wide_model(const testing::Scratch& scratch) {
+// WordPiece of 23 pieces, as BERT has it.
+std::string words_json() {
+  constexpr std::array kWords{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "fox",
+                              "jump",  "##s",   "##ed",  "over",  ".",      ",",   "a",     "b",
+                              "##a",   "##b",   "lazy",  "dog",   "!",      "1",   "##1"};
+  std::string vocabulary, added;
+  for (size_t id = 0; id < kWords.size(); ++id) {
+    vocabulary += concat(id > 0 ? ", " : "", '"', kWords[id], "\": ", id);
+    if (id < 5)
+      added += concat(id > 0 ? ", " : "", R"({"id": )", id, R"(, "content": ")", kWords[id],
+                      R"(", "special": true, "normalized": false})");
+  }
+  return concat(
+      R"({"added_tokens": [)", added, R"(], "normalizer": {"type": "BertNormalizer", "clean_text": true, )",
+      R"("handle_chinese_chars": true, "strip_accents": null, "lowercase": true}, "pre_tokenizer": )",
+      R"({"type": "BertPreTokenizer"}, "post_processor": {"type": "TemplateProcessing", "single": )",
+      R"([{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, )",
+      R"({"SpecialToken": {"id": "[SEP]", "type_id": 0}}], "pair": [], "special_tokens": )",
+      R"({"[CLS]": {"id": "[CLS]", "ids": [2], "tokens": ["[CLS]"]}, "[SEP]": {"id": "[SEP]", "ids": [3], )",
+      R"("tokens": ["[SEP]"]}}}, "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true}, )",
+      R"("model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", )",
+      R"("max_input_chars_per_word": 100, "vocab": {)", vocabulary, "}}}");
+}
+
+TEST(GgufExport, OfAnEncoderHasTheBitsOfItsFolder) {
+  for (const char* const name : {"bert_base", "bert_pretraining", "nomic_bert_base"}) {
+    SCOPED_TRACE(name);
+    const testing::FamilyCase of(name);
+    const testing::Scratch scratch;
+    const fs::path folder = folder_of(name, scratch, words_json()), file = scratch / "m.gguf";
+    export_gguf(folder, file, {.encoding = DType::f32, .pooling = "cls"});
+    const auto hidden = [&](const fs::path& path) {
+      nn::ForwardContext context;
+      return (*load_text_encoder(path))(of.texts, context).value();
+    };
+    const Tensor expected = hidden(folder), found = hidden(file);
+    EXPECT_TRUE(std::ranges::equal(found.values(), expected.values()));
+    for (const char* const text : {"The quick FOX, jumped!", "[MASK] dogs aab 1b1 \u00e9x"})
+      EXPECT_EQ(load_tokenizer(file).encode(text).ids, load_tokenizer(folder).encode(text).ids);
+    EXPECT_EQ(GgufModel(file).text_file("1_Pooling/config.json"), R"({"pooling_mode":"cls"})");
+  }
+}
+
+// A model of a family with rows of 256 and 288 numbers, the latter no multiple of 256.
+fs::path wide_model(const testing::Scratch& scratch, const std::string& family = "llama",
+                    const std::string& golden = "llama_grouped", int64_t key_heads = 2) {
   const fs::path folder = scratch / "wide";
   LanguageModelConfig config =
-      load_language_model(fs::path(QKV_TEST_DATA) / "models/golden/llama_grouped")->config();
+      load_language_model(fs::path(QKV_TEST_DATA) / "models/golden" / golden)->config();
   for (nn::LayerOptions& layer : config.decoder.layers) {
     layer.d_model = 256;
     layer.heads = 4;
-    layer.key_heads = 2;
+    layer.key_heads = key_heads;
     layer.d_k = layer.d_v = 64;
     layer.d_ff = 288;
   }
   config.embedding.d_model = 256;
   const LanguageModel model(config);
   nn::initialise(model, 1);
-  save_language_model(folder, model, "llama");
+  save_language_model(folder, model, family);
   std::string tokenizer = letters_json();
   tokenizer.replace(tokenizer.find(", \"ab\": 22"), 10, "");
   scratch.write("wide/tokenizer.json", tokenizer);
@@ -122,6 +183,34 @@ TEST(GgufExport, EncodesMatricesAsLlamaCppDoes) {
   EXPECT_EQ(fitting_encoding(DType::q6_k, 288), DType::q8_0);
   EXPECT_EQ(fitting_encoding(DType::q4_k, 100), DType::f16);
   EXPECT_EQ(fitting_encoding(DType::q8_0, 100), DType::f16);
+}
+
+// Queries, keys and values, and phi3's gates and inputs, are rows of one tensor.
+TEST(GgufExport, FusedRowsInBlocksAreReadWhereTheyLie) {
+  for (const auto& [family, key_heads] : {std::pair("phi3", 2), std::pair("gpt2", 4)}) {
+    for (const DType dtype : {DType::q8_0, DType::q4_k}) {
+      SCOPED_TRACE(concat(family, " ", name_of(dtype)));
+      const testing::Scratch scratch;
+      export_gguf(wide_model(scratch, family, family, key_heads), scratch / "blocks.gguf",
+                  {.encoding = dtype});
+      export_gguf(scratch / "blocks.gguf", scratch / "f32.gguf", {.encoding = DType::f32});
+      const auto model = load_language_model(scratch / "blocks.gguf"),
+                 wide = load_language_model(scratch / "f32.gguf");
+      std::map<std::string, Tensor> expected;
+      wide->visit([&](const std::string& name, const nn::Parameter& parameter) {
+        if (parameter.defined()) expected[name] = parameter.weight().value().values;
+      });
+      int rows_in_blocks = 0;
+      model->visit([&](const std::string& name, const nn::Parameter& parameter) {
+        if (!parameter.defined()) return;
+        const QuantizedTensor found = parameter.weight().value();
+        const Tensor widened = dequantize(found), whole = expected.at(name);
+        EXPECT_TRUE(std::ranges::equal(widened.values(), whole.values())) << name;
+        rows_in_blocks += name.find("layers.0.self_attn.") != name.npos && found.dtype() == dtype;
+      });
+      EXPECT_EQ(rows_in_blocks, 4) << "queries, keys, values and outputs";
+    }
+  }
 }
 
 TEST(GgufExport, FromAGgufFileHasTheBytesOfTheFolders) {
@@ -166,9 +255,7 @@ std::string export_complaint(const std::string& golden, const std::string& token
                              const std::string& from = {}, const std::string& to = {}) {
   const testing::Scratch scratch;
   const fs::path folder = folder_of(golden, scratch, tokenizer);
-  std::string config = read_file(folder / "config.json");
-  if (!from.empty()) config.replace(config.find(from), from.size(), to);
-  scratch.write("model/config.json", config);
+  if (!from.empty()) change_config(folder, from, to);
   std::string message;
   try {
     export_gguf(folder, scratch / "m.gguf", {});
@@ -181,17 +268,30 @@ std::string export_complaint(const std::string& golden, const std::string& token
 }
 
 TEST(GgufExport, NamesWhatHasNoCounterpart) {
-  for (const std::string family : {"bloom", "gemma", "gpt2"}) {
-    EXPECT_THAT(export_complaint(family),
-                HasSubstr(concat(
-                    "model_type: expected one that is written as a GGUF file (llama, qwen2, qwen3), found ",
-                    family)));
-  }
-  EXPECT_THAT(export_complaint("llama_biased"), HasSubstr("mlp_bias: expected false"));
-  EXPECT_THAT(export_complaint("qwen3_windows"),
-              HasSubstr("layer_types: expected full_attention in all layers"));
+  EXPECT_THAT(
+      export_complaint("bloom"),
+      HasSubstr("model_type: expected one that is written as a GGUF file (llama, qwen2, qwen3, gemma, "
+                "gemma2, gemma3_text, phi3, gpt2, bert, nomic_bert), found bloom"));
+  EXPECT_THAT(export_complaint("llama_biased"),
+              HasSubstr("mlp_bias: expected a value that GGUF files have, found true"));
+  EXPECT_THAT(export_complaint("qwen2_windows"),
+              HasSubstr("layer_types: expected a value that GGUF files have"));
   EXPECT_THAT(export_complaint("llama_grouped", "", "\"silu\"", "\"gelu\""),
-              HasSubstr("hidden_act: expected \"silu\""));
+              HasSubstr("hidden_act: expected a value that GGUF files have, found \"gelu\""));
+  EXPECT_THAT(export_complaint("gpt2_untied_relu"),
+              HasSubstr("activation_function: expected a value that GGUF files have, found \"relu\""));
+  EXPECT_THAT(export_complaint("gemma_untied_biased"), HasSubstr("tie_word_embeddings: expected true"));
+  EXPECT_THAT(export_complaint("gemma2", "", "\"query_pre_attn_scalar\": 6", "\"query_pre_attn_scalar\": 7"),
+              HasSubstr("query_pre_attn_scalar: expected a value that GGUF files have, found 7"));
+  EXPECT_THAT(
+      export_complaint("llama_rope_llama3"),
+      HasSubstr("original_max_position_embeddings: expected 8192, the only one that GGUF files have"));
+  EXPECT_THAT(export_complaint("bert_texts", words_json()),
+              HasSubstr("architectures: expected a model without a classifier"));
+  std::string cased = words_json();
+  cased.replace(cased.find("\"lowercase\": true"), 17, "\"lowercase\": false");
+  EXPECT_THAT(export_complaint("bert_base", cased),
+              HasSubstr("normalizer.lowercase: expected true, as the vocabulary has no capital letters"));
   EXPECT_THAT(export_complaint("llama_grouped", letters_json()), HasSubstr("expected another id than 22"));
   const auto with = [](const std::string& pre_tokenizer) {
     std::string json = letters_json(pre_tokenizer);
@@ -208,7 +308,15 @@ TEST(GgufExport, NamesWhatHasNoCounterpart) {
       HasSubstr("expected a way to divide texts that GGUF files have a name for"));
   std::string unigram = letters_json();
   unigram.replace(unigram.find("BPE"), 3, "Unigram");
-  EXPECT_THAT(export_complaint("llama_grouped", unigram), HasSubstr("model.type: expected BPE"));
+  EXPECT_THAT(export_complaint("llama_grouped", unigram), HasSubstr("model.type: expected BPE or WordPiece"));
+}
+
+TEST(GgufExport, OfARefusedFolderLeavesTheFileThatWasThere) {
+  const testing::Scratch scratch;
+  const fs::path folder = folder_of("qwen2_windows", scratch);
+  scratch.write("m.gguf", "before");
+  EXPECT_THROW(export_gguf(folder, scratch / "m.gguf", {}), UsageError);
+  EXPECT_EQ(read_file(scratch / "m.gguf"), "before");
 }
 
 TEST(GgufExport, NamesTheTensorWhoseNumbersItCannotHold) {

@@ -132,10 +132,15 @@ std::string dtypes_text(explain::PartCount part) {
   return text;
 }
 
-// A GGUF file's metadata; others have none.
-std::vector<std::pair<std::string, std::string>> metadata_of(const std::string& model) {
+// A GGUF file's metadata, for people or as JSON; others have none.
+std::vector<std::pair<std::string, std::string>> metadata_of(const std::string& model, bool json) {
   if (!models::is_gguf(model)) return {};
-  return models::GgufModel(model).summary();
+  const models::GgufModel opened(model);
+  const io::GgufFile& file = opened.parts().front();
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const std::string& key : opened.summary())
+    all.emplace_back(key, json ? file.json(key) : file.shown(key));
+  return all;
 }
 
 // A model other than an encoder-decoder: parameters by part.
@@ -144,7 +149,7 @@ void inspect_parts(const InspectArguments& arguments, const Model& model,
                    const std::optional<CacheSize>& cache = {}) {
   const std::vector<explain::PartCount> parts = explain::count_parts(
       [&](const nn::ParameterVisitor& visitor) { model.visit(visitor); }, stack_of(model));
-  const auto metadata = metadata_of(arguments.model);
+  const auto metadata = metadata_of(arguments.model, arguments.json);
   const int64_t total = nn::count_parameters(model);
   int64_t bytes = 0, active = 0;
   for (const explain::PartCount& part : parts) {
@@ -157,7 +162,7 @@ void inspect_parts(const InspectArguments& arguments, const Model& model,
                                   {"parameters", total},
                                   {"active_parameters", active},
                                   {"weight_bytes", bytes}};
-    for (const auto& [key, value] : metadata) result["metadata"][key] = value;
+    for (const auto& [key, value] : metadata) result["metadata"][key] = nlohmann::ordered_json::parse(value);
     if (cache) result["cache"] = {{"positions", cache->positions}, {"bytes", cache->bytes}};
     for (const explain::PartCount& part : parts) {
       result["parts"].push_back({{"name", part.name},

@@ -10,6 +10,7 @@
 #include "qkv/models/gguf/gguf_export.h"
 #include "qkv/models/gguf/gguf_model.h"
 #include "qkv/pipelines/chat.h"
+#include "qkv/pipelines/sentence_transformer.h"
 
 namespace qkv::apps {
 
@@ -42,7 +43,10 @@ std::function<void(int64_t, int64_t)> progress_line() {
 
 void export_model(const ExportArguments& arguments) {
   models::GgufExport options{.encoding = arguments.encoding, .progress = progress_line()};
-  if (!models::is_gguf(arguments.model)) options.chat_templates = pipelines::chat_templates(arguments.model);
+  if (!models::is_gguf(arguments.model)) {
+    options.chat_templates = pipelines::chat_templates(arguments.model);
+    options.pooling = pipelines::gguf_pooling(arguments.model);
+  }
   const models::GgufReport report = models::export_gguf(arguments.model, arguments.to, options);
   if (!report.fallbacks.empty()) {
     std::string others;
@@ -71,9 +75,10 @@ void export_model(const ExportArguments& arguments) {
 void add_export(Command& app) {
   Command* command = add_command(
       app, "export",
-      "Write a language model as a GGUF file, which llama.cpp and the programs around it open: a folder, "
-      "also\n"
-      "one that qkv train lm made, or another GGUF file, whose weights get another encoding. Matrices have "
+      "Write a language model or an encoder as a GGUF file, which llama.cpp and the programs around it "
+      "open:\n"
+      "a folder, trained here or not, or another GGUF file, whose weights get another encoding. Matrices "
+      "have "
       "the\n"
       "encoding; norms, biases and vectors stay f32. With 4 and 5 bits the output projection is q6_k, and\n"
       "rows that are no whole blocks have the next type that fits: docs/gguf.md.",

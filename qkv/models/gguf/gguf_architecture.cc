@@ -74,19 +74,35 @@ constexpr std::array kBertModules{
     GgufModule{"blk.#.ffn_down", "bert.encoder.layer.#.output.dense"},
     GgufModule{"blk.#.layer_output_norm", "bert.encoder.layer.#.output.LayerNorm"}};
 
+constexpr std::array kNomicBertModules{
+    GgufModule{"token_embd", "nomic_bert.embeddings.word_embeddings"},
+    GgufModule{"token_types", "nomic_bert.embeddings.token_type_embeddings"},
+    GgufModule{"token_embd_norm", "nomic_bert.emb_ln"},
+    GgufModule{"blk.#.attn_qkv", "nomic_bert.encoder.layers.#.attn.Wqkv"},
+    GgufModule{"blk.#.attn_output", "nomic_bert.encoder.layers.#.attn.out_proj"},
+    GgufModule{"blk.#.attn_output_norm", "nomic_bert.encoder.layers.#.norm1"},
+    GgufModule{"blk.#.ffn_up", "nomic_bert.encoder.layers.#.mlp.fc11"},
+    GgufModule{"blk.#.ffn_gate", "nomic_bert.encoder.layers.#.mlp.fc12"},
+    GgufModule{"blk.#.ffn_down", "nomic_bert.encoder.layers.#.mlp.fc2"},
+    GgufModule{"blk.#.layer_output_norm", "nomic_bert.encoder.layers.#.norm2"}};
+
 }  // namespace
 
 std::span<const GgufArchitecture> gguf_architectures() {
   static constexpr std::array kAll{
-      GgufArchitecture{"llama", "llama", "LlamaForCausalLM", kLlamaModules, describe_llama, /*paired=*/true},
-      GgufArchitecture{"qwen2", "qwen2", "Qwen2ForCausalLM", kLlamaModules, describe_qwen},
-      GgufArchitecture{"qwen3", "qwen3", "Qwen3ForCausalLM", kLlamaModules, describe_qwen},
-      GgufArchitecture{"gemma", "gemma", "GemmaForCausalLM", kLlamaModules, describe_gemma},
-      GgufArchitecture{"gemma2", "gemma2", "Gemma2ForCausalLM", kGemmaModules, describe_gemma2},
-      GgufArchitecture{"gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemmaModules, describe_gemma3},
-      GgufArchitecture{"phi3", "phi3", "Phi3ForCausalLM", kPhi3Modules, describe_phi3},
-      GgufArchitecture{"gpt2", "gpt2", "GPT2LMHeadModel", kGpt2Modules, describe_gpt2},
-      GgufArchitecture{"bert", "bert", "BertEncoder", kBertModules, describe_bert}};
+      GgufArchitecture{"llama", "llama", "LlamaForCausalLM", kLlamaModules, describe_llama, put_llama,
+                       /*paired=*/true},
+      GgufArchitecture{"qwen2", "qwen2", "Qwen2ForCausalLM", kLlamaModules, describe_qwen, put_llama},
+      GgufArchitecture{"qwen3", "qwen3", "Qwen3ForCausalLM", kLlamaModules, describe_qwen, put_llama},
+      GgufArchitecture{"gemma", "gemma", "GemmaForCausalLM", kLlamaModules, describe_gemma, put_gemma},
+      GgufArchitecture{"gemma2", "gemma2", "Gemma2ForCausalLM", kGemmaModules, describe_gemma2, put_gemma2},
+      GgufArchitecture{"gemma3", "gemma3_text", "Gemma3ForCausalLM", kGemmaModules, describe_gemma3,
+                       put_gemma3},
+      GgufArchitecture{"phi3", "phi3", "Phi3ForCausalLM", kPhi3Modules, describe_phi3, put_phi3},
+      GgufArchitecture{"gpt2", "gpt2", "GPT2LMHeadModel", kGpt2Modules, describe_gpt2, put_gpt2},
+      GgufArchitecture{"bert", "bert", "BertEncoder", kBertModules, describe_bert, put_bert},
+      GgufArchitecture{"nomic-bert", "nomic_bert", "NomicBertModel", kNomicBertModules, describe_nomic_bert,
+                       put_nomic_bert}};
   return kAll;
 }
 

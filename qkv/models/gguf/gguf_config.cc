@@ -56,6 +56,10 @@ void GgufMetadata::expect(std::string_view name, int64_t value) {
   if (file_.has(own) && file_.integer(own) != value) reject(name, std::to_string(value));
 }
 
+void GgufMetadata::expect_false(std::string_view name) {
+  if (file_.boolean(noted(name)).value_or(false)) reject(name, "false");
+}
+
 void GgufMetadata::ignore(std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) noted(name);
 }
@@ -174,7 +178,8 @@ constexpr std::pair kSilu{"hidden_act", "silu"}, kGelu{"hidden_activation", "gel
 
 // Gemma 2 and 3 divide scores by the square root of a head's width, or, in the models of 27 billion
 // parameters, of the width by heads; files do not have the number (llama-model.cpp, LLM_TYPE_27B).
-void put_gemma(GgufMetadata& metadata, const Sizes& sizes, int64_t layers_of_27b, ConfigWriter& config) {
+void describe_scores(GgufMetadata& metadata, const Sizes& sizes, int64_t layers_of_27b,
+                     ConfigWriter& config) {
   const bool largest = metadata.count("block_count") == layers_of_27b;
   config.integer("query_pre_attn_scalar", largest ? sizes.width / sizes.heads : sizes.head_width);
   if (const auto softcap = metadata.optional_number("final_logit_softcapping"))
@@ -203,7 +208,7 @@ void describe_gemma(const GgufModel& model, GgufMetadata& metadata, ConfigWriter
 void describe_gemma2(const GgufModel& model, GgufMetadata& metadata, ConfigWriter& config) {
   const Sizes sizes = put_sizes(model, metadata, config, kGelu);
   metadata.expect("rope.dimension_count", sizes.head_width);
-  put_gemma(metadata, sizes, 46, config);
+  describe_scores(metadata, sizes, 46, config);
   if (const auto softcap = metadata.optional_number("attn_logit_softcapping"))
     config.number("attn_logit_softcapping", *softcap);
 }
@@ -211,7 +216,7 @@ void describe_gemma2(const GgufModel& model, GgufMetadata& metadata, ConfigWrite
 void describe_gemma3(const GgufModel& model, GgufMetadata& metadata, ConfigWriter& config) {
   const Sizes sizes = put_sizes(model, metadata, config, kGelu);
   metadata.expect("rope.dimension_count", sizes.head_width);
-  put_gemma(metadata, sizes, 62, config);
+  describe_scores(metadata, sizes, 62, config);
   config.integer("sliding_window_pattern", metadata.count("attention.sliding_window_pattern", 6));
   config.number("rope_local_base_freq", metadata.optional_number("rope.freq_base_swa").value_or(10000));
   put_rotary_scaling(model, metadata, sizes.head_width, sizes.base, config);
@@ -261,20 +266,38 @@ void describe_gpt2(const GgufModel& model, GgufMetadata& metadata, ConfigWriter&
   config.boolean("tie_word_embeddings", !model.contains("lm_head.weight"));
 }
 
-void describe_bert(const GgufModel& model, GgufMetadata& metadata, ConfigWriter& config) {
+namespace {
+
+// `model`: of the tensors' names.
+void describe_encoder(const std::string& tensors, const GgufModel& model, GgufMetadata& metadata,
+                      ConfigWriter& config, const char* activation) {
   common(metadata);
-  metadata.ignore({"attention.causal"});
-  if (metadata.file().boolean("bert.attention.causal").value_or(false))
-    metadata.reject("attention.causal", "false");
-  config.integer("vocab_size", model.shape("bert.embeddings.word_embeddings.weight")[0]);
-  config.integer("type_vocab_size", model.shape("bert.embeddings.token_type_embeddings.weight")[0]);
+  metadata.expect_false("attention.causal");
+  config.integer("vocab_size", model.shape(tensors + "word_embeddings.weight")[0]);
+  config.integer("type_vocab_size", model.shape(tensors + "token_type_embeddings.weight")[0]);
   config.integer("max_position_embeddings", metadata.count("context_length"));
   config.integer("hidden_size", metadata.count("embedding_length"));
   config.integer("intermediate_size", metadata.count("feed_forward_length"));
   config.integer("num_hidden_layers", metadata.count("block_count"));
   config.integer("num_attention_heads", metadata.count("attention.head_count"));
   config.number("layer_norm_eps", metadata.number("attention.layer_norm_epsilon"));
-  config.string("hidden_act", "gelu");
+  config.string("hidden_act", activation);
+}
+
+}  // namespace
+
+void describe_bert(const GgufModel& model, GgufMetadata& metadata, ConfigWriter& config) {
+  describe_encoder("bert.embeddings.", model, metadata, config, "gelu");
+}
+
+void describe_nomic_bert(const GgufModel& model, GgufMetadata& metadata, ConfigWriter& config) {
+  describe_encoder("nomic_bert.embeddings.", model, metadata, config, "silu");
+  const int64_t heads = metadata.count("attention.head_count");
+  metadata.expect("attention.head_count_kv", heads);
+  metadata.expect("rope.dimension_count", metadata.count("embedding_length") / heads);
+  metadata.expect("attention.key_length", metadata.count("embedding_length") / heads);
+  metadata.expect("attention.value_length", metadata.count("embedding_length") / heads);
+  config.number("rope_theta", double{metadata.optional_number("rope.freq_base").value_or(10000)});
 }
 
 std::string GgufModel::config_json() const {

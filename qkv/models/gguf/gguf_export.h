@@ -22,6 +22,9 @@ struct GgufExport {
   // The sources of the chat templates by name; "default" is the usual one. Not used for GGUF files, which
   // keep their own.
   std::map<std::string, std::string> chat_templates = {};
+  // How sentence-transformers' modules.json makes a vector of a text: "mean", "cls" or "lasttoken", scaled to
+  // length 1; empty: the folder has none. Not used for GGUF files.
+  std::string pooling = {};
   // Numbers written so far, and in all.
   std::function<void(int64_t done, int64_t all)> progress = {};
 };
@@ -45,11 +48,6 @@ DType fitting_encoding(DType encoding, int64_t columns);
 // of reading and writing.
 GgufReport export_gguf(const std::filesystem::path& from, const std::filesystem::path& to,
                        const GgufExport& options);
-
-// The metadata of a folder's config.json, without the tokens. `json`: as its family writes it. Returns the
-// divisors of rotary frequencies, a tensor of the file; empty: none.
-std::vector<float> put_gguf_config(const std::string& json, const std::string& where,
-                                   io::GgufMetadata& metadata);
 
 // The metadata of tokenizer.json, with unused tokens up to `vocabulary`.
 void put_gguf_tokenizer(const std::string& json, const std::string& where, int64_t vocabulary,

@@ -14,6 +14,7 @@ namespace qkv::models {
 namespace {
 
 constexpr const char* kPrefix = "tokenizer.ggml.";
+constexpr std::string_view kSpace = "\xE2\x96\x81";
 
 // A member that is missing or null, or has one of these values ("" of a text as well): it has no effect.
 void require_none(const JsonValue& object, std::initializer_list<const char*> keys) {
@@ -80,7 +81,6 @@ std::string_view division_of(const JsonValue& document) {
 
 // SentencePiece's steps. Returns whether texts begin with a space.
 bool space_prefix_of(const JsonValue& document) {
-  constexpr std::string_view kSpace = "\xE2\x96\x81";
   const std::vector<JsonValue> steps = steps_of(document, "normalizer", "normalizers");
   const bool prefix = steps.size() == 2;
   const auto usual = [&] {
@@ -96,7 +96,12 @@ bool space_prefix_of(const JsonValue& document) {
         "spaces that become U+2581, with or without one before the text, as in LLaMA's";
     normalizer ? normalizer->fail(expected) : document.fail(concat(expected, " in normalizer"));
   }
-  require_none(document, {"pre_tokenizer"});
+  // Gemma's divides at spaces, of which the normalizer leaves none.
+  for (const JsonValue& step : steps_of(document, "pre_tokenizer", "pretokenizers")) {
+    const auto pattern = is_type(step, "Split") ? step.find("pattern") : std::nullopt;
+    if (!pattern || pattern->string_or("String", "") != " ")
+      step.fail("null or a Split at spaces, as GGUF files have no counterpart");
+  }
   return prefix;
 }
 
@@ -106,6 +111,14 @@ void put_post_processor(const JsonValue& document, const std::vector<std::string
   std::optional<int64_t> first, last;
   for (const JsonValue& step : steps_of(document, "post_processor", "processors")) {
     if (is_type(step, "ByteLevel")) continue;  // of offsets alone
+    if (is_type(step, "BertProcessing") && !first && !last) {
+      const auto id = [&](const char* end) {
+        return step[end].items().at(1).integer(0, std::ssize(tokens) - 1);
+      };
+      first = id("cls");
+      last = id("sep");
+      continue;
+    }
     if (!is_type(step, "TemplateProcessing") || first || last)
       step.fail("ByteLevel or one TemplateProcessing");
     bool text = false;
@@ -124,7 +137,8 @@ void put_post_processor(const JsonValue& document, const std::vector<std::string
   metadata.boolean(concat(kPrefix, "add_bos_token"), first.has_value());
   metadata.boolean(concat(kPrefix, "add_eos_token"), last.has_value());
   if (first) metadata.integer(concat(kPrefix, "bos_token_id"), *first);
-  if (last) metadata.integer(concat(kPrefix, "eos_token_id"), *last);
+  const bool words = is_type(document["model"], "WordPiece");
+  if (last) metadata.integer(concat(kPrefix, words ? "seperator_token_id" : "eos_token_id"), *last);
 }
 
 struct Vocabulary {
@@ -162,6 +176,37 @@ Vocabulary vocabulary_of(const JsonValue& document, int64_t rows) {
       all.tokens[id] = concat("[PAD", id, "]");  // as llama.cpp's converter
   }
   return all;
+}
+
+// WordPiece as BERT has it: pieces that begin a word have a space before them, and others no "##".
+void put_words(const JsonValue& document, Vocabulary& all, io::GgufMetadata& metadata) {
+  const JsonValue model = document["model"], normalizer = document["normalizer"];
+  if (model.string_or("continuing_subword_prefix", "") != "##")
+    model["continuing_subword_prefix"].fail("\"##\", the only counterpart in GGUF files");
+  if (!is_type(normalizer, "BertNormalizer"))
+    normalizer.fail("BertNormalizer, the only counterpart in GGUF files");
+  require_flag(normalizer, "clean_text", true);
+  require_flag(normalizer, "handle_chinese_chars", true);
+  const bool lowercase = normalizer.boolean_or("lowercase", true);
+  if (normalizer.has("strip_accents")) require_flag(normalizer, "strip_accents", lowercase);
+  if (!is_type(document["pre_tokenizer"], "BertPreTokenizer"))
+    document["pre_tokenizer"].fail("BertPreTokenizer, the only counterpart in GGUF files");
+  const std::vector<std::string_view> tokens(all.tokens.begin(), all.tokens.end());
+  const std::vector<int64_t> types(all.types.begin(), all.types.end());
+  if (lowercase != lowercases(tokens, types)) {
+    normalizer["lowercase"].fail(concat(lowercase ? "false, as the vocabulary has capital letters"
+                                                  : "true, as the vocabulary has no capital letters",
+                                        ", by which readers of GGUF files decide"));
+  }
+  const std::string unknown = model["unk_token"].string();
+  for (size_t id = 0; id < all.tokens.size(); ++id) {
+    std::string& token = all.tokens[id];
+    if (token == unknown) metadata.integer(concat(kPrefix, "unknown_token_id"), static_cast<int64_t>(id));
+    if (all.types[id] != TokenType::normal || (token.starts_with('[') && token.ends_with(']'))) continue;
+    token = token.starts_with("##") ? token.substr(2) : concat(kSpace, token);
+  }
+  metadata.text(concat(kPrefix, "model"), "bert");
+  metadata.text(concat(kPrefix, "pre"), "default");
 }
 
 // Pairs of tokens, in order.
@@ -202,13 +247,14 @@ std::vector<float> scores_of(const std::vector<std::pair<std::string, std::strin
 void put_gguf_tokenizer(const std::string& json, const std::string& where, int64_t vocabulary,
                         io::GgufMetadata& metadata) {
   const JsonValue document = parse_json(json, where), model = document["model"];
-  if (!is_type(model, "BPE"))
-    model["type"].fail("BPE: GGUF files have no counterpart here of other tokenizers");
-  require_none(model, {"dropout", "continuing_subword_prefix", "end_of_word_suffix"});
-  const bool pieces = model.boolean_or("byte_fallback", false);
+  const bool words = is_type(model, "WordPiece"), pieces = !words && model.boolean_or("byte_fallback", false);
+  if (!words && !is_type(model, "BPE"))
+    model["type"].fail("BPE or WordPiece: GGUF files have no counterpart here of other tokenizers");
+  if (!words) require_none(model, {"dropout", "continuing_subword_prefix", "end_of_word_suffix"});
   Vocabulary all = vocabulary_of(document, vocabulary);
-  const auto merges = merges_of(model);
-  if (pieces) {
+  if (words) {
+    put_words(document, all, metadata);
+  } else if (pieces) {
     metadata.text(concat(kPrefix, "model"), "llama");
     metadata.text(concat(kPrefix, "pre"), "default");
     metadata.boolean(concat(kPrefix, "add_space_prefix"), space_prefix_of(document));
@@ -223,14 +269,13 @@ void put_gguf_tokenizer(const std::string& json, const std::string& where, int64
         metadata.integer(concat(kPrefix, "unknown_token_id"), static_cast<int64_t>(id));
       }
     }
-    metadata.numbers(concat(kPrefix, "scores"), scores_of(merges, all));
+    metadata.numbers(concat(kPrefix, "scores"), scores_of(merges_of(model), all));
   } else {
     metadata.text(concat(kPrefix, "model"), "gpt2");
     metadata.text(concat(kPrefix, "pre"), division_of(document));
     require_none(model, {"unk_token"});
     std::vector<std::string> joined;
-    joined.reserve(merges.size());
-    for (const auto& [left, right] : merges) joined.push_back(concat(left, ' ', right));
+    for (const auto& [left, right] : merges_of(model)) joined.push_back(concat(left, ' ', right));
     metadata.texts(concat(kPrefix, "merges"), joined);
   }
   metadata.texts(concat(kPrefix, "tokens"), all.tokens);

@@ -73,10 +73,7 @@ const GgufArchitecture& architecture_of(const io::GgufFile& file) {
 
 }  // namespace
 
-std::string GgufModel::own_name(std::string_view model_type, std::string_view name) {
-  const auto architecture =
-      std::ranges::find(gguf_architectures(), model_type, &GgufArchitecture::model_type);
-  if (architecture == gguf_architectures().end()) return "";
+std::string GgufModel::own_name(const GgufArchitecture& architecture, std::string_view name) {
   // The layer's number is the only number between dots.
   std::string pattern(name), layer;
   for (size_t at = 0; at < pattern.size() && layer.empty(); at = pattern.find('.', at + 1)) {
@@ -89,8 +86,8 @@ std::string GgufModel::own_name(std::string_view model_type, std::string_view na
     }
   }
   const size_t dot = pattern.rfind('.');
-  const auto module = std::ranges::find(architecture->modules, pattern.substr(0, dot), &GgufModule::second);
-  if (module == architecture->modules.end()) return "";
+  const auto module = std::ranges::find(architecture.modules, pattern.substr(0, dot), &GgufModule::second);
+  if (module == architecture.modules.end()) return "";
   std::string own(module->first);
   if (const size_t number = own.find('#'); number != std::string::npos) own.replace(number, 1, layer);
   return own + pattern.substr(dot);
@@ -105,6 +102,15 @@ GgufModel::GgufModel(const std::filesystem::path& path) {
                            " is a part of a model, found none"));
     parts_.emplace_back(part);
   }
+  name_tensors();
+}
+
+GgufModel::GgufModel(io::GgufFile file) {
+  parts_.push_back(std::move(file));
+  name_tensors();
+}
+
+void GgufModel::name_tensors() {
   architecture_ = &architecture_of(file());
   require_whole();
   for (const io::GgufFile& part : parts_) {

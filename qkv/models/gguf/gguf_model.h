@@ -13,6 +13,7 @@
 
 #include "qkv/io/gguf.h"
 #include "qkv/io/tensor_file.h"
+#include "qkv/text/tokenizer.h"
 
 namespace qkv::models {
 
@@ -27,10 +28,11 @@ class GgufModel final : public io::TensorFile {
   // the errors of io::GgufFile, IoError for a missing part, and DataError for parts that do not belong
   // together and for an architecture that is not supported, listing those that are.
   explicit GgufModel(const std::filesystem::path& path);
+  // A file that is open, or the beginning of one.
+  explicit GgufModel(io::GgufFile file);
 
-  // The name in GGUF files of a tensor of this family ("llama"), the inverse of gguf_architectures(); empty:
-  // none.
-  static std::string own_name(std::string_view model_type, std::string_view name);
+  // The name in GGUF files of a tensor of the architecture's family; empty: none.
+  static std::string own_name(const GgufArchitecture& architecture, std::string_view name);
   // All parts of the file.
   const std::vector<io::GgufFile>& parts() const { return parts_; }
 
@@ -41,12 +43,15 @@ class GgufModel final : public io::TensorFile {
   std::string tokenizer_json() const;
   // tokenizer_config.json: the special tokens and the chat templates.
   std::string tokenizer_config_json() const;
+  text::Tokenizer tokenizer() const;
   // generation_config.json: the end tokens, and the sampling that general.sampling.* recommends.
   std::string generation_config_json() const;
 
-  // Keys and values of metadata for people: those of the architecture, and what the model and its tokenizer
-  // are.
-  std::vector<std::pair<std::string, std::string>> summary() const;
+  // The number of a pooling ("mean", "cls" or "lasttoken") in GGUF files. Throws UsageError for others.
+  static int64_t pooling_type(std::string_view pooling);
+
+  // Keys of metadata for people: those of the architecture, and what the model and its tokenizer are.
+  std::vector<std::string> summary() const;
 
   const std::filesystem::path& path() const override { return parts_.front().path(); }
   std::vector<std::string> names() const override;
@@ -65,6 +70,7 @@ class GgufModel final : public io::TensorFile {
     std::string type, own_name;  // as the file spells them
   };
   const io::GgufFile& file() const { return parts_.front(); }  // the first part has the metadata
+  void name_tensors();
   void require_whole() const;
   const Stored& tensor(const std::string& name) const;
   // "llama.block_count"

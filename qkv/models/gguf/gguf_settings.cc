@@ -62,6 +62,14 @@ std::string_view GgufModel::pooling() const {
   return type == 0 ? std::string_view() : kPoolings[static_cast<size_t>(type - 1)];
 }
 
+int64_t GgufModel::pooling_type(std::string_view pooling) {
+  const auto found = std::ranges::find(kPoolings, pooling);
+  if (found == kPoolings.end())
+    throw UsageError(
+        concat("pooling: expected mean, cls or lasttoken, which GGUF files have, found ", pooling));
+  return 1 + (found - kPoolings.begin());
+}
+
 std::optional<int32_t> GgufModel::token_id(std::string_view name, size_t tokens) const {
   const std::string own = concat("tokenizer.ggml.", name);
   const auto id = file().integer(own);
@@ -153,16 +161,16 @@ std::string GgufModel::generation_config_json() const {
   return settings.dump();
 }
 
-std::vector<std::pair<std::string, std::string>> GgufModel::summary() const {
+std::vector<std::string> GgufModel::summary() const {
   constexpr std::array<std::string_view, 9> kOthers{
       "general.name",         "general.size_label",       "general.license",
       "general.quantized_by", "general.base_model.count", "tokenizer.ggml.model",
       "tokenizer.ggml.pre",   "tokenizer.ggml.tokens",    kChatTemplate};
-  std::vector<std::pair<std::string, std::string>> all;
+  std::vector<std::string> all;
   for (const std::string& one : file().keys()) {
     if (one == "general.architecture" || one.starts_with(key("")) || one.starts_with("general.sampling.") ||
         std::ranges::count(kOthers, one) > 0)
-      all.emplace_back(one, file().shown(one));
+      all.push_back(one);
   }
   return all;
 }

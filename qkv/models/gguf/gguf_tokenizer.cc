@@ -75,15 +75,8 @@ std::string wordpiece_of(std::string_view token, int64_t type) {
                                          : concat("##", token);
 }
 
-// The steps of BERT. Files do not tell whether the tokenizer lowercases; one that does has no capitals.
-void put_bert(const std::vector<std::string_view>& tokens, const std::vector<int64_t>& types,
-              TokenizerJson& tokenizer) {
-  bool lowercase = true;
-  for (size_t id = 0; id < tokens.size(); ++id) {
-    const bool normal = id >= types.size() || types[id] == TokenType::normal;
-    const bool capital = std::ranges::any_of(tokens[id], [](char c) { return c >= 'A' && c <= 'Z'; });
-    if (normal && capital && !tokens[id].starts_with('[')) lowercase = false;
-  }
+// The steps of BERT.
+void put_bert(bool lowercase, TokenizerJson& tokenizer) {
   tokenizer["normalizer"] = {{"type", "BertNormalizer"},
                              {"clean_text", true},
                              {"handle_chinese_chars", true},
@@ -128,6 +121,18 @@ TokenizerJson merges_of(const io::GgufFile& file, const std::string& key) {
 
 }  // namespace
 
+bool lowercases(std::span<const std::string_view> tokens, std::span<const int64_t> types) {
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    const bool capital = std::ranges::any_of(tokens[id], [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (types[id] == TokenType::normal && capital && !tokens[id].starts_with('[')) return false;
+  }
+  return true;
+}
+
+text::Tokenizer GgufModel::tokenizer() const {
+  return text::Tokenizer::from_json(tokenizer_json(), tokenizer_config_json(), path().string());
+}
+
 std::string GgufModel::tokenizer_json() const {
   const auto key_of = [](const char* name) { return concat("tokenizer.ggml.", name); };
   const std::string_view kind = file().text(key_of("model")).value_or("");
@@ -164,12 +169,20 @@ std::string GgufModel::tokenizer_json() const {
 
   TokenizerJson tokenizer{
       {"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", std::move(added)}};
-  const auto unknown = token_id("unknown_token_id", tokens.size());
+  // llama.cpp takes the ids of BERT's first vocabulary for those that a file lacks, and converted files lack
+  // that of the start.
+  const auto special_id = [&](const char* name, int32_t otherwise) {
+    const auto found = token_id(name, tokens.size());
+    const bool usual = words && !found && !file().has(key_of(name)) && otherwise < std::ssize(tokens);
+    return usual ? std::optional(otherwise) : found;
+  };
+  constexpr int32_t kUnknown = 100, kStart = 101, kSeparator = 102;
+  const auto unknown = special_id("unknown_token_id", kUnknown);
   tokenizer["model"] = {{"type", words ? "WordPiece" : "BPE"},
                         {"unk_token", !unknown || kind == "gpt2" ? TokenizerJson() : tokens[*unknown]}};
   if (words) {
     if (!unknown) file().reject(key_of("unknown_token_id"), "an id");
-    put_bert(tokens, types, tokenizer);
+    put_bert(lowercases(tokens, types), tokenizer);
   } else if (pieces) {
     const std::vector<double> scores = file().numbers(key_of("scores"));
     per_token("scores", scores.size());
@@ -184,16 +197,17 @@ std::string GgufModel::tokenizer_json() const {
   // The tokens around a text.
   const bool starts = pieces || words || tokenizer["model"].value("ignore_merges", false);
   TokenizerJson special = TokenizerJson::object();
-  const auto around = [&](const char* adds, bool usual, const char* name) -> std::optional<std::string> {
-    const auto id = token_id(name, tokens.size());
+  const auto around = [&](const char* adds, bool usual, const char* name,
+                          int32_t otherwise) -> std::optional<std::string> {
+    const auto id = special_id(name, otherwise);
     if (!file().boolean(key_of(adds)).value_or(usual) || !id) return std::nullopt;
     std::string text(tokens[*id]);
     special[text] = {{"id", text}, {"ids", {*id}}, {"tokens", {text}}};
     return text;
   };
-  const auto start = around("add_bos_token", starts, "bos_token_id");
-  const auto end = words ? around("add_sep_token", true, "seperator_token_id")
-                         : around("add_eos_token", false, "eos_token_id");
+  const auto start = around("add_bos_token", starts, "bos_token_id", kStart);
+  const auto end = words ? around("add_sep_token", true, "seperator_token_id", kSeparator)
+                         : around("add_eos_token", false, "eos_token_id", 0);
   const auto parts = [&](bool two) {
     TokenizerJson list = TokenizerJson::array();
     const auto token = [&](const std::optional<std::string>& text, int type) {

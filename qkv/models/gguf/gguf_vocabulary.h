@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace qkv::models {
@@ -11,6 +12,9 @@ namespace qkv::models {
 struct TokenType {
   static constexpr int64_t normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6;
 };
+
+// Files do not tell whether a WordPiece tokenizer lowercases. One that does has no capitals.
+bool lowercases(std::span<const std::string_view> tokens, std::span<const int64_t> types);
 
 // Byte-level tokenizers by "tokenizer.ggml.pre": how a text is divided before its bytes are merged.
 struct Division {

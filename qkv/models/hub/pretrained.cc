@@ -344,9 +344,7 @@ DType weight_dtype(const ImageEncoder& model) { return weight_dtype(parameters_o
 DType weight_dtype(const Transformer& model) { return weight_dtype(parameters_of(model)); }
 
 text::Tokenizer load_tokenizer(const std::filesystem::path& path) {
-  if (!is_gguf(path)) return text::Tokenizer::load(path);
-  const GgufModel model(path);
-  return text::Tokenizer::from_json(model.tokenizer_json(), model.tokenizer_config_json(), path.string());
+  return is_gguf(path) ? GgufModel(path).tokenizer() : text::Tokenizer::load(path);
 }
 
 std::string family_of(const std::filesystem::path& folder) { return open_config(folder).family; }

@@ -114,13 +114,14 @@ EncoderFamily distilbert_family();
 EncoderFamily electra_family();
 EncoderFamily modernbert_family();
 EncoderFamily mpnet_family();
+EncoderFamily nomic_bert_family();
 EncoderFamily t5_encoder_family();
 
 std::span<const EncoderFamily> encoder_families() {
   static const std::vector<EncoderFamily> kFamilies = [] {
-    std::vector families{bert_family(),       roberta_family(),   xlm_roberta_family(), camembert_family(),
-                         distilbert_family(), data2vec_family(),  electra_family(),     modernbert_family(),
-                         mpnet_family(),      t5_encoder_family()};
+    std::vector families{bert_family(),       roberta_family(),    xlm_roberta_family(), camembert_family(),
+                         distilbert_family(), data2vec_family(),   electra_family(),     modernbert_family(),
+                         mpnet_family(),      nomic_bert_family(), t5_encoder_family()};
     for (const LanguageFamily& family : language_families()) families.push_back(as_encoders(family));
     return families;
   }();

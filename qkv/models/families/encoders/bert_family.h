@@ -7,15 +7,16 @@
 
 namespace qkv::models {
 
-// The fields of the blocks under BERT's names. `dropout`: the default rate.
+// The fields of the blocks under BERT's names. `dropout` and `activation`: the defaults.
 template <class Config>
-void block_fields(const Fields& fields, Described<Config>& model, double dropout) {
+void block_fields(const Fields& fields, Described<Config>& model, double dropout,
+                  const char* activation = "gelu") {
   nn::LayerOptions& layer = model.layer;
   fields("hidden_size", layer.d_model);
   fields("num_hidden_layers", model.layers);
   fields("num_attention_heads", layer.heads);
   fields("intermediate_size", layer.d_ff);
-  fields("hidden_act", layer.activation, "gelu");
+  fields("hidden_act", layer.activation, activation);
   fields("layer_norm_eps", layer.epsilon, 1e-12);
   fields("hidden_dropout_prob", layer.dropout, dropout);
   fields("attention_probs_dropout_prob", layer.attention_dropout, dropout);
