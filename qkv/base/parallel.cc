@@ -14,6 +14,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
+#include "qkv/base/mpi.h"
 #include "qkv/base/processors.h"
 #include "qkv/base/thread.h"
 
@@ -26,8 +27,15 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
+// Processes of a launcher on one host share its processors, unless the launcher has bound each to some.
+int default_threads() {
+  const int available = available_processors();
+  const bool bound = available < static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(bound ? available : available / launched_on_host(), 1, kMaxThreads);
+}
+
 std::atomic<int>& thread_count() {
-  static std::atomic<int> count{std::min(available_processors(), kMaxThreads)};
+  static std::atomic<int> count{default_threads()};
   return count;
 }
 

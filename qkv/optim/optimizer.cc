@@ -75,47 +75,54 @@ void Optimizer::make_states() {
     const Tensor& value = parameters_[i].parameter.variable.value();
     for (size_t k = 0; k < state_names_.size(); ++k) {
       states_[i].tensors.push_back(
-          from_host(initial_state(k, parameters_[i].parameter.shape), value.device()));
+          owns(i) ? from_host(initial_state(k, parameters_[i].parameter.shape), value.device()) : Tensor());
     }
-    if (averages()) states_[i].average = value.clone();
+    if (averages() && owns(i)) states_[i].average = value.clone();
   }
 }
 
 Tensor Optimizer::initial_state(size_t /*i*/, const Shape& shape) const { return Tensor::zeros(shape); }
 
 bool Optimizer::takes_part(size_t i) const {
-  return !states_[i].frozen && parameters_[i].parameter.variable.has_grad();
+  return owns(i) && !states_[i].frozen && parameters_[i].parameter.variable.has_grad();
 }
 
-double Optimizer::gradient_norm() const {
-  double squares = 0;
+std::vector<double> Optimizer::squared_norms() const {
+  const ProfileScope profile("optimizer");
+  std::vector<double> squares(parameters_.size(), kNoGradient);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (!takes_part(i)) continue;
     const auto& [name, parameter] = parameters_[i];
+    require_trainable(parameters_[i]);
     const Tensor gradient = parameter.variable.grad();
-    const double own = kernels::sum_of_squares(gradient);
-    if (!std::isfinite(own)) {
-      throw NumericError(concat("step ", steps_ + 1, ": the gradient of ", name, " ", parameter.shape,
-                                " holds ", std::isnan(own) ? "a NaN" : "an infinity"));
+    if (gradient.shape() != parameter.shape) {
+      throw UsageError(concat("optimizer: expected a gradient of the shape of ", name, " ", parameter.shape,
+                              ", found ", gradient.shape()));
     }
-    squares += own;
+    squares[i] = kernels::sum_of_squares(gradient);
   }
-  return std::sqrt(squares);
+  return squares;
 }
 
-double Optimizer::step(double learning_rate) {
+double Optimizer::step(double learning_rate, const std::vector<double>& squared_norms) {
   const ProfileScope profile("optimizer");
   if (!(learning_rate >= 0) || !std::isfinite(learning_rate))
     throw UsageError(concat("learning rate: expected 0 or more, found ", learning_rate));
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (!takes_part(i)) continue;
-    require_trainable(parameters_[i]);
-    const Shape found = parameters_[i].parameter.variable.grad().shape();
-    if (found == parameters_[i].parameter.shape) continue;
-    throw UsageError(concat("optimizer: expected a gradient of the shape of ", parameters_[i].name, " ",
-                            parameters_[i].parameter.shape, ", found ", found));
+  if (squared_norms.size() != parameters_.size()) {
+    throw UsageError(concat("optimizer: expected a squared norm for each of ", parameters_.size(),
+                            " parameters, found ", squared_norms.size()));
   }
-  const double norm = gradient_norm();
+  double squares = 0;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const double own = squared_norms[i];
+    if (!std::isfinite(own)) {
+      throw NumericError(concat("step ", steps_ + 1, ": the gradient of ", parameters_[i].name, " ",
+                                parameters_[i].parameter.shape, " holds ",
+                                std::isnan(own) ? "a NaN" : "an infinity"));
+    }
+    if (own != kNoGradient) squares += own;
+  }
+  const double norm = std::sqrt(squares);
   const bool clip = options_.clip_norm > 0 && norm > options_.clip_norm;
   ++steps_;
   const double t = static_cast<double>(steps_);
@@ -124,9 +131,11 @@ double Optimizer::step(double learning_rate) {
       .average_decay = static_cast<float>(std::min<double>(options_.average_decay, (1 + t) / (10 + t)))};
   std::vector<kernels::OptimizerSlot> slots;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (!takes_part(i)) continue;
-    Variable& variable = parameters_[i].parameter.variable;
+    if (squared_norms[i] == kNoGradient) continue;
     State& state = states_[i];
+    ++state.steps;
+    if (!takes_part(i)) continue;  // another rank's
+    Variable& variable = parameters_[i].parameter.variable;
     kernels::OptimizerSlot& slot = slots.emplace_back();
     slot.value = variable.mutable_value();
     slot.gradient = variable.grad();
@@ -134,7 +143,7 @@ double Optimizer::step(double learning_rate) {
     slot.average = state.average;
     slot.learning_rate = static_cast<float>(learning_rate * state.learning_rate_factor);
     slot.weight_decay = state.weight_decay;
-    slot.step = ++state.steps;
+    slot.step = state.steps;
   }
   update(pass, slots);
   clear_gradients();
@@ -157,33 +166,58 @@ void Optimizer::clear_gradients() {
 
 std::vector<io::NamedTensor> Optimizer::state() const {
   std::vector<io::NamedTensor> result;
-  std::vector<int32_t> steps{static_cast<int32_t>(steps_)};
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const std::string& name = parameters_[i].name;
-    steps.push_back(static_cast<int32_t>(states_[i].steps));
-    for (size_t k = 0; k < state_names_.size(); ++k) {
-      const Tensor& tensor = states_[i].tensors[k];
-      if (tensor.defined()) result.push_back({concat(name_, ".", state_names_[k], "/", name), tensor});
-    }
-    if (averages()) result.push_back({"average/" + name, states_[i].average});
+    for (io::NamedTensor& one : state_of(i)) result.push_back(std::move(one));
   }
-  result.push_back({name_ + ".steps", Tensor::from(steps, {static_cast<int64_t>(steps.size())})});
+  result.push_back(step_counts());
   return result;
 }
 
-void Optimizer::restore(const io::SafetensorsFile& file) {
-  const Tensor steps = file.tensor(name_ + ".steps", {static_cast<int64_t>(parameters_.size()) + 1});
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const auto& [name, parameter] = parameters_[i];
-    for (size_t k = 0; k < state_names_.size(); ++k) {
-      Tensor& tensor = states_[i].tensors[k];
-      if (tensor.defined())
-        tensor.copy_from(file.tensor(concat(name_, ".", state_names_[k], "/", name), tensor.shape()));
-    }
-    if (averages()) states_[i].average.copy_from(file.tensor("average/" + name, parameter.shape));
-    states_[i].steps = steps.data<int32_t>()[i + 1];
+std::vector<io::NamedTensor> Optimizer::state_of(size_t i) const {
+  std::vector<io::NamedTensor> result;
+  for (size_t k = 0; k < state_names_.size(); ++k) {
+    if (const Tensor& tensor = states_.at(i).tensors[k]; tensor.defined())
+      result.push_back({state_name(k, i), tensor});
   }
-  steps_ = steps.data<int32_t>()[0];
+  if (const Tensor& average = states_.at(i).average; average.defined())
+    result.push_back({average_name(i), average});
+  return result;
 }
+
+std::vector<Optimizer::StateTensor> Optimizer::layout_of(size_t i) const {
+  const Shape& shape = parameters_.at(i).parameter.shape;
+  std::vector<StateTensor> result;
+  for (size_t k = 0; k < state_names_.size(); ++k) {
+    if (const Tensor initial = initial_state(k, shape); initial.defined())
+      result.push_back({state_name(k, i), initial.shape()});
+  }
+  if (averages()) result.push_back({average_name(i), shape});
+  return result;
+}
+
+io::NamedTensor Optimizer::step_counts() const {
+  std::vector<int32_t> steps{static_cast<int32_t>(steps_)};
+  for (const State& state : states_) steps.push_back(static_cast<int32_t>(state.steps));
+  return {name_ + ".steps", Tensor::from(steps, {std::ssize(steps)})};
+}
+
+void Optimizer::restore(const io::SafetensorsFile& file) {
+  restore([&file](const std::string& name, const Shape& shape) { return file.tensor(name, shape); });
+}
+
+void Optimizer::restore(const std::function<Tensor(const std::string& name, const Shape& shape)>& saved) {
+  const Tensor steps = saved(name_ + ".steps", {std::ssize(parameters_) + 1});
+  steps_ = steps.data<int32_t>()[0];
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    states_[i].steps = steps.data<int32_t>()[i + 1];
+    for (auto& [name, tensor] : state_of(i)) tensor.copy_from(saved(name, tensor.shape()));
+  }
+}
+
+std::string Optimizer::state_name(size_t k, size_t i) const {
+  return concat(name_, ".", state_names_[k], "/", parameters_[i].name);
+}
+
+std::string Optimizer::average_name(size_t i) const { return "average/" + parameters_[i].name; }
 
 }  // namespace qkv::optim

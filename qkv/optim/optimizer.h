@@ -57,6 +57,9 @@ struct OptimizerOptions {
   // A parameter belongs to the first group that selects it. Without a group, the factor is 1 and the weight
   // decay is the optimizer's.
   std::vector<ParameterGroup> groups = {};
+  // By parameter, whether this optimizer updates it and has its state; empty: all. The others belong to the
+  // optimizers of other ranks.
+  std::vector<bool> share = {};
 };
 
 class Optimizer {
@@ -69,7 +72,12 @@ class Optimizer {
   // unchanged. Returns the global gradient norm before clipping. Throws UsageError for a learning rate that
   // is negative or not finite; NumericError naming the first parameter with a non-finite gradient. If it
   // throws, nothing has changed.
-  double step(double learning_rate);
+  double step(double learning_rate) { return step(learning_rate, squared_norms()); }
+  // The same in two parts, for optimizers that have a share each: the sum of squares of each own gradient, or
+  // kNoGradient, and the step with those of all parameters.
+  std::vector<double> squared_norms() const;
+  double step(double learning_rate, const std::vector<double>& squared_norms);
+  static constexpr double kNoGradient = -1;
   // Drops all gradients.
   void clear_gradients();
 
@@ -79,12 +87,25 @@ class Optimizer {
   // The moving average of parameters()[i]; shared, not copied. Undefined without averaging. Throws UsageError
   // for a parameter that does not exist.
   const Tensor& average(size_t i) const;
+  bool owns(size_t i) const { return options_.share.empty() || options_.share.at(i); }
 
   // The state for restore() to continue with the same bits: "adam.first/NAME", "average/NAME", "adam.steps".
   // Shared with the optimizer, not copied; write it to a file with io::write_safetensors().
   std::vector<io::NamedTensor> state() const;
+  // Its parts: of one parameter, of which this optimizer may own none, and "adam.steps".
+  std::vector<io::NamedTensor> state_of(size_t i) const;
+  io::NamedTensor step_counts() const;
+  struct StateTensor {
+    std::string name;
+    Shape shape;
+  };
+  // Of any parameter.
+  std::vector<StateTensor> layout_of(size_t i) const;
   // Throws DataError if the file lacks a tensor or has one of another shape.
   void restore(const io::SafetensorsFile& file);
+  // `saved` returns the saved tensor of a name and shape. Called for the step counts first, then for the own
+  // parameters in their order, as layout_of() lists their tensors.
+  void restore(const std::function<Tensor(const std::string& name, const Shape& shape)>& saved);
 
  protected:
   // `name` and `states` are the names in state(). The parameters must have values; averages start from them.
@@ -107,7 +128,8 @@ class Optimizer {
     Tensor average;
   };
   bool takes_part(size_t i) const;
-  double gradient_norm() const;
+  std::string state_name(size_t k, size_t i) const;
+  std::string average_name(size_t i) const;
 
   std::string name_;
   std::vector<std::string> state_names_;

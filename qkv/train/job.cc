@@ -1,12 +1,18 @@
 #include "qkv/train/job.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/files.h"
 #include "qkv/base/stop.h"
 #include "qkv/train/fields.h"
+#include "qkv/train/replica.h"
+#include "qkv/train/scratch_folder.h"
 #include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
@@ -18,14 +24,33 @@ Fields settings_of(const Job& job) {
   return settings;
 }
 
+constexpr const char* kCache = "cache";
+
+// The root's settings, and the files that its task would leave for a resumed run, for follow_job().
+std::string handout(const Job& job, const Task& task) {
+  const ScratchFolder folder(job.folder / concat("handout.partial-", ::getpid()));
+  task.begin(folder.path());
+  nlohmann::json message{{"settings", settings_of(job)},
+                         {"cache", std::filesystem::absolute(job.folder / kCache).string()},
+                         {"files", nlohmann::json::object()}};
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+    if (entry.is_regular_file())
+      message["files"][entry.path().lexically_relative(folder.path()).string()] = read_file(entry.path());
+  }
+  std::string text;
+  nlohmann::json::to_cbor(message, text);
+  return text;
+}
+
 void require_cpu(const TrainOptions& options) {
   if (options.device == Device::cpu) return;
   throw UsageError(concat("train.device: expected cpu with lora.rank, found ", name_of(options.device)));
 }
 
 // Checks common to all tasks, before anything is read or written.
-void check_start(const Job& job) {
+void check_start(const Job& job, const Communicator& ranks) {
   job.validate_ranges();
+  job.options.require_batches_for(ranks.size());
   const std::filesystem::path from = settings_of(job)["model.from"];
   if (job.options.lora.rank != 0) {
     if (from.empty()) throw UsageError(lora_without_start(job.task_name()));
@@ -40,7 +65,7 @@ void check_start(const Job& job) {
 }
 
 TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observer,
-                        const std::atomic<bool>* stop) {
+                        const std::atomic<bool>* stop, Communicator& ranks) {
   std::unique_ptr<Task> task;
   try {
     if (!folder.resumes()) {
@@ -49,14 +74,18 @@ TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observe
     }
     task = job.make_trained_task(folder.resumes(), observer, stop);
   } catch (const Stopped&) {
+    ranks.broadcast(std::string());  // nothing to follow
     folder.keep();
     TrainResult result;
     result.reason = StopReason::requested;
     result.steps = folder.steps();
     return result;
   }
-  Trainer trainer(std::move(task), job.trainer_options(), std::move(folder));
-  return trainer.run(observer, stop);
+  if (ranks.size() > 1) ranks.broadcast(handout(job, *task));
+  Trainer trainer(std::move(task), job.trainer_options(), std::move(folder), ranks);
+  TrainResult result = trainer.run(observer, stop);
+  trainer.end();
+  return result;
 }
 
 bool is_size(const Field& field) {
@@ -138,18 +167,45 @@ std::unique_ptr<Task> Job::make_trained_task(bool resumes, TrainObserver& observ
   return std::make_unique<LoraTask>(std::move(task), options.lora, options.seed);
 }
 
-TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop) {
-  check_start(job);
+TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop,
+                    Communicator& ranks) {
+  check_start(job, ranks);
   require_fitting_folder(job.folder, job.existing);
   job.check();
-  return run_checked(job, RunFolder(job.folder, job.existing), observer, stop);
+  return run_checked(job, RunFolder(job.folder, job.existing), observer, stop, ranks);
 }
 
-TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer,
-                    const std::atomic<bool>* stop) {
-  check_start(job);
+TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer, const std::atomic<bool>* stop,
+                    Communicator& ranks) {
+  check_start(job, ranks);
   job.check();
-  return run_checked(job, std::move(folder), observer, stop);
+  return run_checked(job, std::move(folder), observer, stop, ranks);
+}
+
+void follow_job(Communicator& ranks,
+                const std::function<std::unique_ptr<Job>(const std::string& task)>& make_job,
+                const std::atomic<bool>* stop) {
+  const std::string text = ranks.broadcast(std::string());
+  if (text.empty()) return;
+  const nlohmann::json message = nlohmann::json::from_cbor(text);
+  const Fields settings = message["settings"];
+  // Its own, as the run's may be on another machine.
+  const ScratchFolder folder(std::filesystem::temp_directory_path() /
+                             concat("qkv-rank-", ranks.rank(), ".", ::getpid()));
+  for (const auto& [name, content] : message["files"].items()) {
+    make_writable_folder((folder.path() / name).parent_path());
+    write_file_atomically(folder.path() / name, content.get<std::string>());
+  }
+  const std::filesystem::path cache = message["cache"].get<std::string>();
+  if (std::filesystem::is_directory(cache))
+    std::filesystem::create_directory_symlink(cache, folder.path() / kCache);
+
+  const std::unique_ptr<Job> job = make_job(settings.at("task"));
+  for (const auto& [name, value] : settings) job->set_field(name, value);
+  job->folder = folder.path();
+  TrainObserver quiet;
+  const std::unique_ptr<Task> task = job->make_trained_task(/*resumes=*/true, quiet, nullptr);
+  Replica(*task, job->trainer_options(), ranks, stop).follow();
 }
 
 }  // namespace qkv::train

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <set>
@@ -89,11 +90,19 @@ void refuse_given(const std::set<std::string>& given, std::initializer_list<cons
 
 // check(), then the whole run. A run that ends before its first checkpoint leaves its settings in the
 // folder (RunFolder); one that cannot begin leaves the folder as it was. Throws the errors of check(),
-// make_task() and Trainer, and UsageError for a run in the folder that it starts from, and for LoRA without
-// such a folder.
-TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop = nullptr);
+// make_task() and Trainer, and UsageError for a run in the folder that it starts from, for LoRA without
+// such a folder, and for more ranks than batches in a step. With several ranks, this is the root's part.
+TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop = nullptr,
+                    Communicator& ranks = alone());
 // The same in a folder that is already locked.
 TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer,
-                    const std::atomic<bool>* stop = nullptr);
+                    const std::atomic<bool>* stop = nullptr, Communicator& ranks = alone());
+
+// The part of the other ranks, with the settings and the tokenizer of the root; returns at its end. They read
+// the data, and a model to start from, at the same paths, and share the tokens in the run's cache if they see
+// it. `make_job` makes the job of a task by its name. *stop makes the root stop and save.
+void follow_job(Communicator& ranks,
+                const std::function<std::unique_ptr<Job>(const std::string& task)>& make_job,
+                const std::atomic<bool>* stop = nullptr);
 
 }  // namespace qkv::train

@@ -51,7 +51,9 @@ static Words<OptimizerKind> words(OptimizerKind) {
 
 static void list_settings(Settings& all, TrainOptions& o) {
   all.add("train.accumulate", o.accumulate, kDecidesWeights, at_least(1))
-      .flag({"BATCHES", "Batches per step (gradient accumulation)"});
+      .flag(
+          {"BATCHES",
+           "Batches per step (gradient accumulation), divided among the ranks of a run on several machines"});
   all.add("train.recompute", o.recompute, kBookkeeping)
       .flag({"", "Gradient checkpointing: less memory, more time, the same bits"});
   all.add("train.precision", o.precision, kDecidesWeights)
@@ -190,6 +192,12 @@ void TrainOptions::validate() const {
   if (resolved.total_steps == 0) resolved.total_steps = max_steps;
   if (resolved.total_steps == 0) resolved.total_steps = resolved.warmup_steps + 1;
   resolved.validate();
+}
+
+void TrainOptions::require_batches_for(int ranks) const {
+  if (accumulate >= ranks) return;
+  throw UsageError(concat("train.accumulate: expected a batch in each step for each of ", ranks,
+                          " ranks, found ", accumulate));
 }
 
 int64_t TrainOptions::last_step() const {

@@ -42,7 +42,9 @@ struct ValidationSamples {
 };
 
 struct TrainOptions {
-  int64_t accumulate = 1;  // batches per step, whose gradients are accumulated
+  // Batches per step. Their gradients are summed by a binary tree (GradientSum), so that the bits depend on
+  // this number, and not on the ranks among which the batches are divided.
+  int64_t accumulate = 1;
   // Gradient checkpointing: recomputes the activations of layers in the backward pass. Less memory, more
   // time, the same bits.
   bool recompute = false;
@@ -103,6 +105,8 @@ struct TrainOptions {
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
+  // Throws UsageError if a step has fewer batches than this.
+  void require_batches_for(int ranks) const;
 };
 
 // Sets an option by name ("train.accumulate", "adam.beta2", "schedule.kind") from text. Returns false for an

@@ -8,8 +8,6 @@
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/kernels/matmul.h"
-#include "qkv/ops/profile.h"
-#include "qkv/ops/tape.h"
 
 namespace qkv::train {
 namespace {
@@ -40,16 +38,15 @@ void add(std::vector<CurveShare>& sums, const std::vector<CurveShare>& shares) {
 }
 
 // Sums of curves are by their place. `sums` is empty before the first batch.
-void require_same_curves(const std::vector<CurveShare>& sums, const BatchLoss& batch) {
+void require_same_curves(const std::vector<CurveShare>& sums, const std::vector<CurveShare>& batch) {
   const auto names = [](const std::vector<CurveShare>& curves) {
     std::string list;
     for (const CurveShare& curve : curves) list += concat(list.empty() ? "" : ", ", curve.name);
     return list;
   };
-  if (batch.curves.empty()) throw UsageError("task: expected the curve of a batch's loss, found none");
-  if (!sums.empty() && names(sums) != names(batch.curves)) {
-    throw UsageError(concat("task: expected the curves of the batches before, ", names(sums), ", found ",
-                            names(batch.curves)));
+  if (!sums.empty() && names(sums) != names(batch)) {
+    throw UsageError(
+        concat("task: expected the curves of the batches before, ", names(sums), ", found ", names(batch)));
   }
 }
 
@@ -86,13 +83,15 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, const 
                  IfRunExists existing)
     : Trainer{required(std::move(task)), validated(options), RunFolder(folder, existing)} {}
 
-Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFolder folder)
+Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFolder folder,
+                 Communicator& ranks)
     : task_(required(std::move(task))),
       options_(validated(options)),
       run_folder_(std::move(folder)),
       folder_(run_folder_.path()),
       info_(task_->info()),
       best_by_(deciding_metric(*task_, options_.best_by)),
+      replica_(*task_, options_, ranks),
       checkpoints_(folder_ / "checkpoints") {
   run_folder_.require_there();  // not one that was moved from, whose path is the current folder
   if (options_.patience > 0 && info_.valid_items == 0) {
@@ -111,16 +110,8 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
     resume(*checkpoint);
     remove_old_snapshots();
   } else {
-    task_->initialise(options_.seed);
-    nn::move_to(*task_, options_.device);
-    optimizer_ = make_optimizer(options_, nn::parameters_of(*task_), task_->parameter_groups());
+    replica_.start(nullptr, state_.cursor);
   }
-  restart_feed(state_.cursor);
-}
-
-void Trainer::restart_feed(data::CursorState from) {
-  feed_.reset();  // only one stream at a time
-  feed_ = std::make_unique<Prefetcher>(task_->batches(options_.seed, from), options_.accumulate);
 }
 
 // Old files stay until every check has passed: an old model remains if the new run cannot start.
@@ -138,15 +129,8 @@ void Trainer::begin_new_run() {
 }
 
 void Trainer::resume(const Checkpoint& checkpoint) {
-  for (const auto& [name, parameter] : nn::parameters_of(*task_)) {
-    const MemoryScope memory(MemoryUse::weights);
-    Variable variable = parameter.variable;
-    const Tensor saved = checkpoint.file.tensor("weights/" + name, parameter.shape);
-    variable.set_value(options_.device == Device::cpu ? saved.clone() : from_host(saved, options_.device));
-  }
   state_ = checkpoint.state;
-  optimizer_ = make_optimizer(options_, nn::parameters_of(*task_), task_->parameter_groups());
-  optimizer_->restore(checkpoint.file);
+  replica_.start(&checkpoint, state_.cursor);
   saved_step_ = state_.steps;
   put_best_model_back();
   // A run that ended between saving a checkpoint and removing an old one.
@@ -192,20 +176,21 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   started_ = std::chrono::steady_clock::now();
   seconds_before_ = saved_seconds_ = state_.seconds;
   first_step_ = state_.steps;
-  first_progress_ = static_cast<double>(state_.cursor.epoch) +
-                    static_cast<double>(state_.cursor.batch) / static_cast<double>(feed_->batches_in_epoch());
+  first_progress_ =
+      static_cast<double>(state_.cursor.epoch) +
+      static_cast<double>(state_.cursor.batch) / static_cast<double>(replica_.feed().batches_in_epoch());
   observer.on_start({.task = info_,
                      .parameters = nn::count_parameters(*task_),
-                     .batches_in_epoch = feed_->batches_in_epoch(),
+                     .batches_in_epoch = replica_.feed().batches_in_epoch(),
                      .resumed_from = state_.steps});
   pace_ = {.since = seconds_now(), .first = state_.steps};
-  if (needs_plan() && !(stop_ && *stop_)) plan();
+  if (needs_plan() && !stopped()) plan();
   if (!log_) begin_new_run();
 
   std::optional<StopReason> reason;
   bool warned_past_schedule = false;
   while (!reason) {
-    if (stop_ && *stop_) {
+    if (stopped()) {
       reason = StopReason::requested;
     } else if (state_.validation_due) {
       // The validation may export a model: if the run ends after that, there must be a checkpoint to resume
@@ -249,28 +234,31 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
 }
 
 void Trainer::train_step() {
-  const StepBatches step = [this] {
-    const ProfileScope profile("data");
-    return feed_->next();
-  }();
+  const StepBatches& step = replica_.load();
   for (const auto& batch : step.batches) observer_->on_batch(*batch);
   const double before = seconds_now();
-  step_loss_ = {};
-  for (const auto& batch : step.batches) run_batch(*batch, step.size);
-
   const double rate = learning_rate(options_.schedule, state_.steps + 1);
-  double norm = 0;
+  StepResult result;
   try {
-    norm = optimizer_->step(rate);
+    result = replica_.step(rate, state_.steps + 1, state_.micro_steps);
   } catch (const NumericError& error) {
     fail_not_finite(error.what());
   }
+  step_loss_ = {};
+  for (const std::vector<CurveShare>& curves : result.curves) {
+    require_same_curves(state_.window.curves, curves);
+    add(state_.window.curves, curves);
+    step_loss_.sum += curves.front().sum;
+    step_loss_.count += curves.front().count;
+  }
+  stopped_by_rank_ = result.stop;
+  state_.micro_steps += std::ssize(step.batches);
   ++state_.steps;
   state_.cursor = step.after;
   TrainState::Window& window = state_.window;
   ++window.steps;
   window.units += step.size.units;
-  window.gradient_norm += norm;
+  window.gradient_norm += result.gradient_norm;
   window.seconds += seconds_now() - before;
 
   const StepReport report = report_step(rate);
@@ -281,34 +269,8 @@ void Trainer::train_step() {
   observer_->on_step(report);
 }
 
-nn::ForwardContext Trainer::training_context(uint32_t step) const {
-  return {.training = true,
-          .seed = options_.seed,
-          .step = step,
-          .recompute = options_.recompute,
-          .operands = options_.precision};
-}
-
-void Trainer::run_batch(const Batch& batch, const BatchSize& step) {
-  ++state_.micro_steps;
-  nn::ForwardContext context = training_context(static_cast<uint32_t>(state_.micro_steps));
-  Tape tape;
-  const BatchLoss result = task_->loss(batch, step, context);
-  require_same_curves(state_.window.curves, result);
-  const CurveShare& objective = result.curves.front();
-  if (!std::isfinite(objective.sum)) {
-    const std::string where = tape.first_non_finite().value_or("the loss itself");
-    fail_not_finite(concat("step ", state_.steps + 1, ": the loss is ",
-                           std::isnan(objective.sum) ? "NaN" : "infinite", ", first seen in ", where));
-  }
-  tape.backward(result.loss);
-  add(state_.window.curves, result.curves);
-  step_loss_.sum += objective.sum;
-  step_loss_.count += objective.count;
-}
-
 void Trainer::fail_not_finite(const std::string& what) const {
-  const std::string weight = nn::first_non_finite(optimizer_->parameters());
+  const std::string weight = nn::first_non_finite(replica_.parameters());
   throw NumericError(concat(what, weight.empty() ? "" : "; the weights of " + weight + " are not finite",
                             saved_step_ < 0 ? std::string("; there is no checkpoint yet")
                                             : concat("; the checkpoint of step ", saved_step_, " remains")));
@@ -320,7 +282,7 @@ StepReport Trainer::report_step(double rate) {
   // The cursor is at the next batch, of the next epoch if this step has ended one.
   const bool ended = state_.cursor.batch == 0;
   const double progress =
-      static_cast<double>(state_.cursor.batch) / static_cast<double>(feed_->batches_in_epoch());
+      static_cast<double>(state_.cursor.batch) / static_cast<double>(replica_.feed().batches_in_epoch());
   StepReport report{.step = state_.steps,
                     .epoch = state_.cursor.epoch + (ended ? 0 : 1),
                     .epoch_progress = ended ? 1 : progress,

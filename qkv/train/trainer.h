@@ -14,7 +14,7 @@
 #include "qkv/train/checkpoint.h"
 #include "qkv/train/observer.h"
 #include "qkv/train/options.h"
-#include "qkv/train/prefetcher.h"
+#include "qkv/train/replica.h"
 #include "qkv/train/run_folder.h"
 #include "qkv/train/run_log.h"
 
@@ -51,8 +51,10 @@ class Trainer {
   // checkpoint.
   Trainer(std::unique_ptr<Task> task, const TrainOptions& options, const std::filesystem::path& folder,
           IfRunExists existing);
-  // In a folder that is locked already.
-  Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFolder folder);
+  // In a folder that is locked already. With several ranks, this is the root's, which alone reads and writes
+  // the folder; the others follow() it (replica.h).
+  Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFolder folder,
+          Communicator& ranks = alone());
 
   // Trains until a limit is reached or *stop is true, which is polled after each step; then saves. The
   // weights have the same bits for any number of threads and any interruptions.
@@ -69,7 +71,8 @@ class Trainer {
   TrainResult run(TrainObserver& observer, const std::atomic<bool>* stop = nullptr);
 
   const Task& task() const { return *task_; }
-  const optim::Optimizer& optimizer() const { return *optimizer_; }
+  // Ends the other ranks' part of the run; there are no further steps.
+  void end() { replica_.end(); }
   const TrainState& state() const { return state_; }
 
  private:
@@ -88,12 +91,10 @@ class Trainer {
   int64_t fitting_steps(double seconds_per_step) const;
   double seconds_at_the_end() const;
   ScheduleReport measure();
-  void restart_feed(data::CursorState from);
-  double time_of_a_checkpoint() const;
+  double time_of_a_checkpoint();
 
   void train_step();
-  nn::ForwardContext training_context(uint32_t step) const;  // of a batch
-  void run_batch(const Batch& batch, const BatchSize& step);
+  bool stopped() const { return stopped_by_rank_ || (stop_ && *stop_); }
   [[noreturn]] void fail_not_finite(const std::string& what) const;
   StepReport report_step(double learning_rate);
 
@@ -117,7 +118,7 @@ class Trainer {
   // During its lifetime, the task's parameters are the weights to evaluate and export: averaged ones, if
   // averaging is on.
   class EvaluatedWeights;
-  std::vector<Tensor> evaluated_weights() const;
+  std::vector<Tensor> evaluated_weights();
   std::filesystem::path snapshot_file(int64_t step) const;
   void remove_old_snapshots() const;
   double seconds_now() const;
@@ -129,8 +130,7 @@ class Trainer {
   TaskInfo info_;
   Metric best_by_;
   std::vector<Field> fields_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<Prefetcher> feed_;
+  Replica replica_;
   std::unique_ptr<RunLog> log_;  // none before a new run begins
   CheckpointFolder checkpoints_;
   TrainState state_;
@@ -138,6 +138,7 @@ class Trainer {
   // Of the current call of run().
   TrainObserver* observer_ = nullptr;
   const std::atomic<bool>* stop_ = nullptr;
+  bool stopped_by_rank_ = false;
   std::chrono::steady_clock::time_point started_;
   double seconds_before_ = 0;
   int64_t first_step_ = 0;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "qkv/ops/tape.h"
 #include "qkv/train/trainer.h"
 
 namespace qkv::train {
@@ -77,14 +76,14 @@ bool Trainer::needs_plan() const {
 }
 
 double Trainer::steps_in_epoch() const {
-  return static_cast<double>(feed_->batches_in_epoch() - feed_->warmup_batches()) /
+  return static_cast<double>(replica_.feed().batches_in_epoch() - replica_.feed().warmup_batches()) /
          static_cast<double>(options_.accumulate);
 }
 
 int64_t Trainer::steps_of_other_limits() const {
   if (options_.max_epochs == 0) return options_.max_steps;
   const double warmup =
-      static_cast<double>(feed_->warmup_batches()) / static_cast<double>(options_.accumulate);
+      static_cast<double>(replica_.feed().warmup_batches()) / static_cast<double>(options_.accumulate);
   constexpr double kMaxSteps = 1e15;
   const double steps =
       std::min(kMaxSteps, std::ceil(warmup + static_cast<double>(options_.max_epochs) * steps_in_epoch()));
@@ -141,7 +140,7 @@ void Trainer::plan() {
   if (by_time) {
     observer_->on_stage("measuring the time of a step, to plan the run");
     report = measure();
-    if (stop_ && *stop_) return;  // the resumed run measures again
+    if (stopped()) return;  // the resumed run measures again
     validation_seconds_ = report.seconds_per_validation;
     checkpoint_seconds_ = report.seconds_per_checkpoint;
   }
@@ -201,27 +200,23 @@ ScheduleReport Trainer::measure() {
   const auto begin = std::chrono::steady_clock::now();
   const double limit = options_.max_minutes * 60;
   std::vector<Tensor> weights;
-  for (const auto& [name, parameter] : optimizer_->parameters())
+  for (const auto& [name, parameter] : replica_.parameters())
     weights.push_back(parameter.variable.value().clone());
 
-  uint32_t micro_steps = 0;
-  StepBatches batches;
+  int64_t steps_run = 0;
+  const StepBatches* batches = nullptr;
   const auto step = [&] {
-    batches = feed_->next();
-    for (const auto& batch : batches.batches) {
-      nn::ForwardContext context = training_context(++micro_steps);
-      Tape tape;
-      tape.backward(task_->loss(*batch, batches.size, context).loss);
-    }
+    batches = &replica_.load();
     try {
-      optimizer_->step(0);
+      replica_.step(0, steps_run + 1, steps_run * options_.accumulate);
     } catch (const NumericError&) {  // the run's own step reports it
-      optimizer_->clear_gradients();
     }
+    ++steps_run;
   };
 
   // A warm-up's batches have other costs than the rest of the run and the validation.
-  if (const int64_t warmup = feed_->warmup_batches(); warmup > 0) restart_feed({.epoch = 0, .batch = warmup});
+  if (const int64_t warmup = replica_.feed().warmup_batches(); warmup > 0)
+    replica_.restart_feed({.epoch = 0, .batch = warmup});
 
   ScheduleReport report;
   step();  // has costs that the others do not have: products are compiled, memory is requested
@@ -232,40 +227,35 @@ ScheduleReport Trainer::measure() {
     do {
       step();
       ++steps;
-    } while (steps < kMeasuredSteps && seconds_since(from) < limit * kMeasuredShare && !(stop_ && *stop_));
+    } while (steps < kMeasuredSteps && seconds_since(from) < limit * kMeasuredShare && !stopped());
     report.seconds_per_step = seconds_since(from) / static_cast<double>(steps);
   }
   if (info_.valid_items > 0) {
     const auto from = std::chrono::steady_clock::now();
-    for (const auto& batch : batches.batches) {
+    for (const auto& batch : batches->batches) {
       nn::ForwardContext context;
-      task_->loss(*batch, batches.size, context);
+      task_->loss(*batch, batches->size, context);
     }
     report.seconds_per_validation = seconds_since(from) /
-                                    static_cast<double>(std::max<int64_t>(1, batches.size.items)) *
+                                    static_cast<double>(std::max<int64_t>(1, batches->size.items)) *
                                     static_cast<double>(info_.valid_items) * task_->evaluation_passes();
   }
   report.seconds_per_checkpoint = time_of_a_checkpoint();
 
   for (size_t i = 0; i < weights.size(); ++i) {
-    Variable variable = optimizer_->parameters()[i].parameter.variable;
+    Variable variable = replica_.parameters()[i].parameter.variable;
     variable.set_value(weights[i]);
   }
-  optimizer_.reset();  // only one optimizer's state at a time
-  optimizer_ = make_optimizer(options_, nn::parameters_of(*task_), task_->parameter_groups());
-  restart_feed(state_.cursor);
+  replica_.restart(state_.cursor);
   report.seconds = seconds_since(begin);
   return report;
 }
 
 // By writing one to a folder of its own, which RunFolder removes after a kill.
-double Trainer::time_of_a_checkpoint() const {
+double Trainer::time_of_a_checkpoint() {
   const auto begin = std::chrono::steady_clock::now();
   const std::filesystem::path path = folder_ / concat("measured.partial-", ::getpid());
-  std::vector<io::NamedTensor> tensors = optimizer_->state();
-  for (const auto& [name, parameter] : optimizer_->parameters())
-    tensors.push_back({"weights/" + name, parameter.variable.value()});
-  CheckpointFolder(path).save(state_, {}, tensors, 1);
+  CheckpointFolder(path).save(state_, {}, replica_.state(), 1);
   std::filesystem::remove_all(path);
   return seconds_since(begin);
 }

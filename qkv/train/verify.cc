@@ -10,30 +10,10 @@
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
 #include "qkv/base/stop.h"
+#include "qkv/train/scratch_folder.h"
 
 namespace qkv::train {
 namespace {
-
-// In the run's folder; RunFolder removes folders of this name after a kill.
-class ScratchFolder {
- public:
-  explicit ScratchFolder(const std::filesystem::path& run)
-      : path_(run / concat("verify.partial-", ::getpid())) {
-    std::filesystem::remove_all(path_);
-    make_writable_folder(path_);
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // Forwards all calls, and stops the run at a step as on request, without a validation.
 class EndAt : public TrainObserver {
@@ -121,7 +101,7 @@ VerifyResult verify_resume(const Job& job, RunFolder folder, TrainObserver& obse
   VerifyResult result;
   result.from = before ? before->state.steps : 0;
   result.to = newest.state.steps;
-  const ScratchFolder scratch(folder.path());
+  const ScratchFolder scratch(folder.path() / concat("verify.partial-", ::getpid()));
   if (before) copy_to(scratch.path(), *before);
   EndAt watcher(observer, result.to, stop);
   std::unique_ptr<Task> task = job.make_trained_task(true, watcher, stop);

@@ -13,6 +13,7 @@
 #include "apps/cli/field_options.h"
 #include "apps/cli/suggest.h"
 #include "apps/command.h"
+#include "apps/commands/train/ranks.h"
 #include "apps/commands/train/saved_batches.h"
 #include "apps/outlook.h"
 #include "apps/profile_report.h"
@@ -38,6 +39,7 @@ struct TrainArguments {
   std::map<std::string, std::string> fields;  // from the flags
   bool resume = false, must_resume = false, overwrite = false;
   bool json = false, quiet = false, profile = false;
+  double rank_timeout = 30;
 };
 
 // "; did you mean 'train.seed'?", or nothing. A name may lack its namespace.
@@ -215,7 +217,7 @@ std::string extent_of(const train::TrainResult& result) {
 
 // Trains; messages have the command line's names of settings instead of the library's.
 train::TrainResult run(TrainArguments& arguments, std::optional<train::RunFolder> held, Watcher& progress,
-                       const StopSignals& stop) {
+                       const StopSignals& stop, Communicator& ranks) {
   const std::unique_ptr<train::Job> job = arguments.task->make_job();
   job->folder = arguments.folder;
   job->existing = arguments.resume      ? train::IfRunExists::resume
@@ -224,8 +226,8 @@ train::TrainResult run(TrainArguments& arguments, std::optional<train::RunFolder
   try {
     fill(*job, held ? held->settings() : arguments.saved, arguments);
     progress.save_batches(job->options.save_batches);
-    return held ? train::run_job(*job, std::move(*held), progress, stop.flag())
-                : train::run_job(*job, progress, stop.flag());
+    return held ? train::run_job(*job, std::move(*held), progress, stop.flag(), ranks)
+                : train::run_job(*job, progress, stop.flag(), ranks);
   } catch (const UsageError& error) {
     throw UsageError(with_flags(*job, error.what()));
   } catch (const IoError& error) {
@@ -275,13 +277,11 @@ void repeat(TrainArguments& arguments) {
     arguments.fields["train.max_steps"] = std::to_string(last->state.steps);
 }
 
-void train_command(TrainArguments& arguments) {
-  if (arguments.resume && arguments.overwrite)
-    throw UsageError("--resume and --overwrite: expected at most one of them, found both");
-  const StopSignals stop;
+// Returns whether it was stopped.
+bool train_as_root(TrainArguments& arguments, const StopSignals& stop, Communicator& ranks) {
   std::optional<train::RunFolder> held = hold(arguments);
   Watcher progress(arguments);
-  const train::TrainResult result = run(arguments, std::move(held), progress, stop);
+  const train::TrainResult result = run(arguments, std::move(held), progress, stop, ranks);
   const std::optional<ProfileReport> profile = progress.take_profile();
 
   const bool stopped = result.reason == train::StopReason::requested;
@@ -307,6 +307,22 @@ void train_command(TrainArguments& arguments) {
   } else if (profile) {
     std::cout << profile->text(Style::for_stdout()) << std::flush;
   }
+  return stopped;
+}
+
+void train_command(TrainArguments& arguments) {
+  if (arguments.resume && arguments.overwrite)
+    throw UsageError("--resume and --overwrite: expected at most one of them, found both");
+  const StopSignals stop;
+  bool stopped = false;
+  with_ranks(arguments.rank_timeout, [&](Communicator& ranks) {
+    if (ranks.is_root()) {
+      stopped = train_as_root(arguments, stop, ranks);
+    } else {
+      train::follow_job(
+          ranks, [](const std::string& task) { return task_named(task, "").make_job(); }, stop.flag());
+    }
+  });
   if (stopped) end_at_once(stop.exit_status());
 }
 
@@ -342,6 +358,8 @@ void add_run_options(Command& command, const Arguments& arguments,
                      const std::vector<train::FieldFlag>& flags) {
   add_flags(command, arguments, flags, true);
   add_threads_option(command);
+  add_option(command, "--rank-timeout", arguments->rank_timeout, "SECONDS",
+             "Under mpirun or srun: end all processes if one does not answer for this long");
   command.add_flag("--profile", arguments->profile,
                    "Print time and memory by operation at the end; with --json as an object");
   command.add_flag("--json", arguments->json, "Print the result as one JSON object");

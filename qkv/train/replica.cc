@@ -1,0 +1,391 @@
+#include "qkv/train/replica.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+#include "qkv/base/hash.h"
+#include "qkv/kernels/instruction_set.h"
+#include "qkv/ops/profile.h"
+#include "qkv/ops/tape.h"
+
+namespace qkv::train {
+namespace {
+
+using nlohmann::json;
+
+// CBOR: JSON has neither NaN nor arbitrary bytes.
+std::vector<json> all_gather(Communicator& ranks, const json& own) {
+  std::string text;
+  json::to_cbor(own, text);
+  std::vector<json> all;
+  for (const std::string& one : ranks.all_gather(text)) all.push_back(json::from_cbor(one));
+  return all;
+}
+
+std::span<std::byte> writable_bytes(Tensor& tensor) {
+  return {reinterpret_cast<std::byte*>(tensor.data()), tensor.bytes()};
+}
+
+// What a rank has of a step before the gradients are exchanged.
+struct Share {
+  std::vector<std::vector<CurveShare>> curves;
+  std::string present;  // GradientSum::present()
+  bool stop = false;
+  std::exception_ptr error;
+};
+
+json to_json(const Share& share) {
+  json curves = json::array();
+  for (const auto& batch : share.curves) {
+    json& list = curves.emplace_back(json::array());
+    for (const CurveShare& curve : batch) list.push_back({curve.name, curve.sum, curve.count});
+  }
+  json message{{"curves", curves}, {"present", share.present}, {"stop", share.stop}};
+  try {
+    if (share.error) std::rethrow_exception(share.error);
+  } catch (const NumericError& error) {
+    message["not_finite"] = error.what();
+  } catch (const std::exception& error) {
+    message["error"] = error.what();
+  }
+  return message;
+}
+
+std::string hash_of_program() {
+  Hash64 hash;
+  const MappedFile program("/proc/self/exe", MapFor::reading);
+  hash.add(program.data(), program.size());
+  return std::to_string(hash.value());
+}
+
+}  // namespace
+
+Replica::Replica(Task& task, const TrainOptions& options, Communicator& ranks, const std::atomic<bool>* stop)
+    : task_(task),
+      options_(options),
+      ranks_(ranks),
+      stop_(stop),
+      parameters_(nn::parameters_of(task)),
+      sum_(parameters_, options.accumulate, ranks) {
+  options_.require_batches_for(ranks_.size());
+  if (ranks_.size() > 1) require_equal_ranks();
+}
+
+void Replica::require_equal_ranks() {
+  if (options_.device != Device::cpu) {
+    throw UsageError(concat("train.device: expected cpu with ", ranks_.size(), " ranks, found ",
+                            name_of(options_.device)));
+  }
+  json own{{"program", hash_of_program()},
+           {"instruction set", kernels::name_of(kernels::instruction_set())},
+           {"task", task_.info().name}};
+  for (const Field& field : task_.fields())
+    if (field.decides_weights) own[field.name] = field.value;
+  for (const Field& field : fields(options_))  // of which the schedule concerns the root only
+    if (field.decides_weights && !field.name.starts_with("schedule.")) own[field.name] = field.value;
+  const std::vector<json> all = all_gather(ranks_, own);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    for (const auto& [name, expected] : all[0].items()) {
+      const json found = all[rank].value(name, json());
+      if (found == expected) continue;
+      if (!ranks_.is_root()) throw RankError(concat(name, " differs"));  // the root reports it
+      throw UsageError(concat(name, ": expected ", expected.dump(), " as on ", ranks_.name(0), ", found ",
+                              found.dump(), " on ", ranks_.name(static_cast<int>(rank))));
+    }
+  }
+}
+
+void Replica::announce(Call call) {
+  if (ranks_.size() > 1) ranks_.broadcast(std::as_writable_bytes(std::span(&call, 1)));
+}
+
+void Replica::follow() {
+  for (;;) {
+    Call call{};
+    ranks_.broadcast(std::as_writable_bytes(std::span(&call, 1)));
+    const data::CursorState cursor{.epoch = call.epoch, .batch = call.batch};
+    switch (call.function) {
+      case Call::start:
+      case Call::resume:
+        start_here(call.function == Call::resume, nullptr, cursor);
+        break;
+      case Call::restart:
+        restart_here(cursor);
+        break;
+      case Call::restart_feed:
+        restart_feed_here(cursor);
+        break;
+      case Call::step:
+        try {
+          step_here(call);
+        } catch (const NumericError&) {  // the root, which has it too, decides
+        }
+        break;
+      case Call::state:
+        state();
+        break;
+      case Call::averages:
+        averages();
+        break;
+      case Call::end:
+        return;
+    }
+  }
+}
+
+void Replica::end() { announce({.function = Call::end}); }
+
+void Replica::start(const Checkpoint* checkpoint, data::CursorState from) {
+  announce({.function = checkpoint ? Call::resume : Call::start, .epoch = from.epoch, .batch = from.batch});
+  start_here(checkpoint != nullptr, checkpoint, from);
+}
+
+void Replica::start_here(bool resumes, const Checkpoint* checkpoint, data::CursorState from) {
+  if (resumes) {
+    for (const auto& [name, parameter] : parameters_) {
+      const MemoryScope memory(MemoryUse::weights);
+      Variable variable = parameter.variable;
+      Tensor value = checkpoint ? checkpoint->file.tensor("weights/" + name, parameter.shape) : Tensor();
+      value = !checkpoint                      ? Tensor::empty(parameter.shape)
+              : options_.device == Device::cpu ? value.clone()
+                                               : from_host(value, options_.device);
+      if (ranks_.size() > 1) ranks_.broadcast(writable_bytes(value));
+      variable.set_value(value);
+    }
+  } else {
+    task_.initialise(options_.seed);
+    nn::move_to(task_, options_.device);
+  }
+  make_own_optimizer();
+  if (resumes) restore_optimizer(checkpoint ? &checkpoint->file : nullptr);
+  restart_feed_here(from);
+}
+
+// Each rank restores its share, in the order of Optimizer::restore().
+void Replica::restore_optimizer(const io::SafetensorsFile* file) {
+  if (!file) {
+    optimizer_->restore([&](const std::string& name, const Shape& shape) {
+      Tensor saved = Tensor::empty(shape, name.ends_with(".steps") ? DType::i32 : DType::f32);
+      ranks_.receive(0, {const_cast<std::byte*>(saved.as_bytes().data()), saved.bytes()});
+      return saved;
+    });
+    return;
+  }
+  optimizer_->restore(*file);
+  for (int rank = 1; rank < ranks_.size(); ++rank) {
+    ranks_.send(rank, optimizer_->step_counts().tensor.as_bytes());
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      if (sum_.owners()[i] != rank) continue;
+      for (const auto& [name, shape] : optimizer_->layout_of(i))
+        ranks_.send(rank, file->tensor(name, shape).as_bytes());
+    }
+  }
+}
+
+void Replica::restart(data::CursorState from) {
+  announce({.function = Call::restart, .epoch = from.epoch, .batch = from.batch});
+  restart_here(from);
+}
+
+void Replica::restart_here(data::CursorState from) {
+  if (ranks_.size() > 1) {
+    for (const auto& [name, parameter] : parameters_) {
+      Variable variable = parameter.variable;
+      ranks_.broadcast(writable_bytes(variable.mutable_value()));
+    }
+  }
+  make_own_optimizer();
+  restart_feed_here(from);
+}
+
+void Replica::restart_feed(data::CursorState from) {
+  announce({.function = Call::restart_feed, .epoch = from.epoch, .batch = from.batch});
+  restart_feed_here(from);
+}
+
+void Replica::restart_feed_here(data::CursorState from) {
+  feed_.reset();  // only one stream at a time
+  feed_ = std::make_unique<Prefetcher>(task_.batches(options_.seed, from), options_.accumulate);
+}
+
+void Replica::make_own_optimizer() {
+  optimizer_.reset();  // only one optimizer's state at a time
+  TrainOptions own = options_;
+  for (const int owner : sum_.owners()) own.optimizer.share.push_back(owner == ranks_.rank());
+  optimizer_ = make_optimizer(own, parameters_, task_.parameter_groups());
+}
+
+const StepBatches& Replica::load() {
+  const ProfileScope profile("data");
+  batches_ = feed_->next();
+  return batches_;
+}
+
+StepResult Replica::step(double learning_rate, int64_t step, int64_t batches_before) {
+  const Call call{.function = Call::step,
+                  .learning_rate = learning_rate,
+                  .step_number = step,
+                  .batches_before = batches_before};
+  announce(call);
+  return step_here(call);
+}
+
+StepResult Replica::step_here(const Call& call) {
+  Share own;
+  struct Clear {
+    Replica& replica;
+    ~Clear() {
+      replica.sum_.clear();
+      replica.optimizer_->clear_gradients();
+    }
+  };
+  const Clear clear{*this};
+  try {
+    if (!ranks_.is_root()) load();
+    const BatchRange range = batches_of_rank(options_.accumulate, ranks_.rank(), ranks_.size());
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      own.curves.push_back(run_batch(*batches_.batches.at(static_cast<size_t>(i)), call, i));
+      if (options_.accumulate > 1) sum_.take(i);
+    }
+    own.present = sum_.present();
+  } catch (...) {
+    if (ranks_.size() == 1) throw;
+    own.error = std::current_exception();
+  }
+  own.stop = stop_ && *stop_;
+
+  StepResult result;
+  std::vector<std::string> present{own.present};
+  if (ranks_.size() == 1) {
+    result.curves = std::move(own.curves);
+    result.stop = own.stop;
+  } else {
+    present.clear();
+    const std::vector<json> all = all_gather(ranks_, to_json(own));
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      const std::string where = ranks_.name(static_cast<int>(rank));
+      if (all[rank].contains("not_finite"))
+        throw NumericError(concat(all[rank]["not_finite"].get<std::string>(), ", on ", where));
+      if (all[rank].contains("error")) {
+        if (!ranks_.is_root()) throw RankError(concat(where, " has failed"));  // the root reports it
+        throw Error(concat(where, ": ", all[rank]["error"].get<std::string>()));
+      }
+      for (const json& batch : all[rank]["curves"]) {
+        std::vector<CurveShare>& curves = result.curves.emplace_back();
+        for (const json& curve : batch) curves.push_back({curve[0], curve[1], curve[2]});
+      }
+      present.push_back(all[rank]["present"]);
+      result.stop = result.stop || all[rank]["stop"].get<bool>();
+    }
+  }
+  if (options_.accumulate > 1) sum_.give(present);
+
+  std::vector<double> squares = optimizer_->squared_norms();
+  if (ranks_.size() > 1) {
+    const std::vector<json> all = all_gather(ranks_, squares);
+    for (size_t i = 0; i < squares.size(); ++i) squares[i] = all[static_cast<size_t>(sum_.owners()[i])][i];
+  }
+  try {
+    result.gradient_norm = optimizer_->step(call.learning_rate, squares);
+  } catch (const NumericError& error) {
+    fail_not_finite(error.what(), squares);
+  }
+  if (ranks_.size() > 1) share_parameters(squares);
+  return result;
+}
+
+std::vector<CurveShare> Replica::run_batch(const Batch& batch, const Call& call, int64_t index) {
+  nn::ForwardContext context{.training = true,
+                             .seed = options_.seed,
+                             .step = static_cast<uint32_t>(call.batches_before + index + 1),
+                             .recompute = options_.recompute,
+                             .operands = options_.precision};
+  Tape tape;
+  BatchLoss result = task_.loss(batch, batches_.size, context);
+  if (result.curves.empty()) throw UsageError("task: expected the curve of a batch's loss, found none");
+  const double loss = result.curves.front().sum;
+  if (!std::isfinite(loss)) {
+    throw NumericError(concat("step ", call.step_number, ": the loss is ",
+                              std::isnan(loss) ? "NaN" : "infinite", ", first seen in ",
+                              tape.first_non_finite().value_or("the loss itself")));
+  }
+  tape.backward(result.loss);
+  return std::move(result.curves);
+}
+
+// The owner of the first bad gradient cannot tell whose it is: it has the sum.
+void Replica::fail_not_finite(const std::string& what, const std::vector<double>& squares) {
+  if (ranks_.size() == 1) throw NumericError(what);
+  const auto bad = static_cast<size_t>(
+      std::ranges::find_if(squares, [](double own) { return !std::isfinite(own); }) - squares.begin());
+  const std::vector<json> all = all_gather(ranks_, sum_.has_non_finite(bad));
+  const auto found = std::ranges::find(all, json(true));
+  const int rank = found == all.end() ? sum_.owners()[bad] : static_cast<int>(found - all.begin());
+  throw NumericError(concat(what, ", on ", ranks_.name(rank)));
+}
+
+void Replica::share_parameters(const std::vector<double>& squares) {
+  const ProfileScope profile("exchange of parameters");
+  std::vector<Communicator::Outgoing> outgoing;
+  std::vector<Communicator::Incoming> incoming;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (squares[i] == optim::Optimizer::kNoGradient) continue;
+    Variable variable = parameters_[i].parameter.variable;
+    const int owner = sum_.owners()[i];
+    if (owner != ranks_.rank()) {
+      incoming.push_back({owner, writable_bytes(variable.mutable_value())});
+      continue;
+    }
+    for (int rank = 0; rank < ranks_.size(); ++rank)
+      if (rank != owner) outgoing.push_back({rank, variable.value().as_bytes()});
+  }
+  ranks_.exchange(outgoing, incoming);
+}
+
+std::vector<io::NamedTensor> Replica::state() {
+  if (ranks_.is_root()) announce({.function = Call::state});
+  std::vector<io::NamedTensor> all;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const int owner = sum_.owners()[i];
+    if (owner == ranks_.rank()) {
+      for (io::NamedTensor& one : optimizer_->state_of(i)) {
+        if (!ranks_.is_root()) ranks_.send(0, one.tensor.as_bytes());
+        all.push_back(std::move(one));
+      }
+    } else if (ranks_.is_root()) {
+      for (const auto& [name, shape] : optimizer_->layout_of(i)) {
+        all.push_back({name, Tensor::empty(shape)});
+        ranks_.receive(owner, writable_bytes(all.back().tensor));
+      }
+    }
+  }
+  if (!ranks_.is_root()) return {};
+  all.push_back(optimizer_->step_counts());
+  for (const auto& [name, parameter] : parameters_)
+    all.push_back({"weights/" + name, parameter.variable.value()});
+  return all;
+}
+
+std::vector<Tensor> Replica::averages() {
+  if (ranks_.is_root()) announce({.function = Call::averages});
+  std::vector<Tensor> all;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const int owner = sum_.owners()[i];
+    if (owner == ranks_.rank()) {
+      all.push_back(optimizer_->average(i));
+      if (!ranks_.is_root()) ranks_.send(0, all.back().as_bytes());
+    } else if (ranks_.is_root()) {
+      all.push_back(Tensor::empty(parameters_[i].parameter.shape));
+      ranks_.receive(owner, writable_bytes(all.back()));
+    }
+  }
+  return all;
+}
+
+}  // namespace qkv::train

@@ -1,0 +1,93 @@
+#pragma once
+// Data parallelism: each rank has a replica of the model, runs some batches of each step, and owns a share of
+// the optimizer (ZeRO stage 1, Rajbhandari et al. 2020). Steps have the same bits for any number of ranks.
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "qkv/base/communicator.h"
+#include "qkv/train/checkpoint.h"
+#include "qkv/train/gradient_sum.h"
+#include "qkv/train/options.h"
+#include "qkv/train/prefetcher.h"
+
+namespace qkv::train {
+
+struct StepResult {
+  std::vector<std::vector<CurveShare>> curves;  // of each batch
+  double gradient_norm = 0;                     // before clipping
+  bool stop = false;                            // a rank was requested to stop
+};
+
+// The root's trainer calls the functions; those of the other ranks follow() them.
+class Replica {
+ public:
+  // Throws UsageError on all ranks if there are more ranks than batches in a step, or if their settings, data
+  // or builds differ, naming the rank and the setting.
+  Replica(Task& task, const TrainOptions& options, Communicator& ranks,
+          const std::atomic<bool>* stop = nullptr);
+
+  // Gives the parameters initial values, or those of a checkpoint, and makes the optimizer. Throws DataError
+  // for a checkpoint that lacks a tensor.
+  void start(const Checkpoint* checkpoint, data::CursorState from);
+  // A new optimizer and stream of batches for the root's weights.
+  void restart(data::CursorState from);
+  void restart_feed(data::CursorState from);
+
+  // The batches of the next step.
+  const StepBatches& load();
+  // Runs them. `step`: its number, from 1; `batches_before`: run in earlier steps, which keys dropout. Throws
+  // NumericError naming step, layer, tensor and rank for a NaN or infinity; the weights then have not
+  // changed.
+  StepResult step(double learning_rate, int64_t step, int64_t batches_before);
+
+  // The optimizer's state, and the weights: for a checkpoint. From their owners, those of one's own share are
+  // not copied.
+  std::vector<io::NamedTensor> state();
+  // The moving averages of the weights, by parameter.
+  std::vector<Tensor> averages();
+  // Ends follow() of the other ranks.
+  void end();
+
+  // On the other ranks: returns after end().
+  void follow();
+
+  Communicator& ranks() const { return ranks_; }
+  const optim::Optimizer& optimizer() const { return *optimizer_; }
+  const std::vector<nn::NamedParameter>& parameters() const { return parameters_; }
+  const Prefetcher& feed() const { return *feed_; }
+
+ private:
+  // A function of the root, with its arguments.
+  struct Call {
+    enum Function : int64_t { start, resume, restart, restart_feed, step, state, averages, end } function;
+    int64_t epoch = 0, batch = 0;
+    double learning_rate = 0;
+    int64_t step_number = 0, batches_before = 0;
+  };
+  void announce(Call call);
+  void start_here(bool resumes, const Checkpoint* checkpoint, data::CursorState from);
+  void restart_here(data::CursorState from);
+  void restart_feed_here(data::CursorState from);
+  StepResult step_here(const Call& call);
+  std::vector<CurveShare> run_batch(const Batch& batch, const Call& call, int64_t index);
+  void share_parameters(const std::vector<double>& squared_norms);
+  void make_own_optimizer();
+  void require_equal_ranks();
+  void restore_optimizer(const io::SafetensorsFile* file);
+  [[noreturn]] void fail_not_finite(const std::string& what, const std::vector<double>& squared_norms);
+
+  Task& task_;
+  TrainOptions options_;
+  Communicator& ranks_;
+  const std::atomic<bool>* stop_;
+  std::vector<nn::NamedParameter> parameters_;
+  GradientSum sum_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<Prefetcher> feed_;
+  StepBatches batches_;
+};
+
+}  // namespace qkv::train

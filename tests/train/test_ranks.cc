@@ -1,0 +1,144 @@
+// Data parallelism, with ranks as threads.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "qkv/base/parallel.h"
+#include "tests/support/scratch.h"
+#include "tests/support/thread_ranks.h"
+#include "tests/train/character_run.h"
+#include "tests/train/reverse_task.h"
+#include "tests/train/same_run.h"
+
+namespace qkv::train {
+namespace {
+
+using testing::expect_same_run;
+using testing::expect_throw;
+using testing::Scratch;
+using testing::ThreadRanks;
+using namespace testing_task;  // NOLINT(google-build-using-namespace)
+
+TrainOptions four_batches(const std::string& optimizer) {
+  TrainOptions options = short_run_with(optimizer);
+  options.accumulate = 4;
+  options.max_steps = 6;
+  options.validate_every = 3;
+  return options;
+}
+
+void train_on(int ranks, const std::filesystem::path& folder, const TrainOptions& options,
+              TrainObserver* observer = nullptr) {
+  ThreadRanks(ranks).run([&](Communicator& own) {
+    if (!own.is_root()) {
+      const std::unique_ptr<Task> task = character_task();
+      Replica(*task, options, own).follow();
+      return;
+    }
+    Quiet quiet;
+    Trainer trainer(character_task(), options, RunFolder(folder, IfRunExists::resume), own);
+    trainer.run(observer ? *observer : quiet);
+    trainer.end();
+  });
+}
+
+TEST(Ranks, AnyNumberEndsInTheSameFileAsOneProcess) {
+  for (const char* optimizer : {"adamw", "adafactor"}) {
+    const Scratch scratch;
+    const TrainOptions options = four_batches(optimizer);
+    Quiet quiet;
+    train_characters(scratch / "whole", options, quiet);
+    for (int ranks = 1; ranks <= 4; ++ranks) {
+      SCOPED_TRACE(concat(optimizer, ", ranks: ", ranks));
+      set_threads(1 + ranks % 2);
+      const std::string folder = concat("ranks-", ranks);
+      train_on(ranks, scratch / folder, options);
+      expect_same_run(scratch / "whole", scratch / folder);
+      testing::expect_same_files(scratch / "whole", scratch / folder, {"log.jsonl"});
+    }
+  }
+}
+
+TEST(Ranks, ACheckpointIsResumedOnAnyNumberOfRanks) {
+  const Scratch scratch;
+  TrainOptions options = four_batches("adamw");
+  Quiet quiet;
+  train_characters(scratch / "whole", options, quiet);
+  for (const int64_t steps : {2, 5, 6}) {
+    static constexpr int kRanks[] = {3, 1, 4, 2};
+    options.max_steps = steps;
+    train_on(kRanks[steps % 4], scratch / "parts", options);
+  }
+  expect_same_run(scratch / "whole", scratch / "parts");
+}
+
+TEST(Ranks, EachHasItsShareOfTheMoments) {
+  const TrainOptions options = four_batches("adamw");
+  const std::unique_ptr<Task> task = character_task();
+  const std::vector<int> owners = owners_of(nn::parameters_of(*task), 3);
+  std::vector<int64_t> elements(3);
+  for (size_t i = 0; i < owners.size(); ++i)
+    elements[static_cast<size_t>(owners[i])] += nn::parameters_of(*task)[i].parameter.shape.numel();
+  const int64_t all = nn::count_parameters(*task);
+  EXPECT_EQ(elements[0] + elements[1] + elements[2], all);
+  for (const int64_t own : elements) EXPECT_LT(own, all * 4 / 10);
+}
+
+TEST(Ranks, MoreThanBatchesAreRefused) {
+  const Scratch scratch;
+  TrainOptions options = four_batches("adamw");
+  options.accumulate = 2;
+  expect_throw<UsageError>("train.accumulate: expected a batch in each step for each of 3 ranks, found 2",
+                           [&] { train_on(3, scratch / "run", options); });
+}
+
+TEST(Ranks, OtherSettingsOrDataAreRefusedByName) {
+  const Scratch scratch;
+  const TrainOptions options = four_batches("adamw");
+  const auto differing = [&](const TrainOptions& other, const CharacterOptions& characters) {
+    ThreadRanks(2).run([&](Communicator& own) {
+      const std::unique_ptr<Task> task = character_task(own.is_root() ? CharacterOptions{} : characters);
+      Replica(*task, own.is_root() ? options : other, own).follow();
+    });
+  };
+  TrainOptions other = options;
+  other.seed = 8;
+  expect_throw<UsageError>("train.seed: expected \"7\" as on rank 0, found \"8\" on rank 1",
+                           [&] { differing(other, {}); });
+  expect_throw<UsageError>("characters.length: expected \"24\" as on rank 0, found \"25\" on rank 1",
+                           [&] { differing(options, {.length = 25}); });
+}
+
+// A job of `qkv train`: the others get its settings and its tokenizer from the root.
+TEST(Ranks, AJobEndsInTheSameFilesAsOneProcess) {
+  const Scratch scratch;
+  TranslationJob whole = small_job(scratch, "whole"), divided = small_job(scratch, "divided");
+  whole.options.accumulate = divided.options.accumulate = 3;
+  train(whole);
+  const auto train_divided = [&] {
+    ThreadRanks(3).run([&](Communicator& own) {
+      Quiet quiet;
+      if (own.is_root()) {
+        run_job(divided, quiet, nullptr, own);
+      } else {
+        follow_job(own, [](const std::string& task) {
+          EXPECT_EQ(task, "translation");
+          return std::make_unique<TranslationJob>();
+        });
+      }
+    });
+  };
+  divided.options.max_steps = 3;
+  train_divided();
+  divided.options.max_steps = whole.options.max_steps;
+  divided.existing = IfRunExists::resume;
+  train_divided();
+  expect_same_run(whole.folder, divided.folder);
+  EXPECT_FALSE(
+      std::filesystem::exists(std::filesystem::temp_directory_path() / concat("qkv-rank-1.", ::getpid())));
+}
+
+}  // namespace
+}  // namespace qkv::train
