@@ -8,6 +8,7 @@
 
 #include "python/bind/common.h"
 #include "qkv/models/language_model.h"
+#include "qkv/models/option_words.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/models/transformer.h"
 #include "qkv/ops/attention.h"
@@ -22,116 +23,41 @@
 
 namespace qkv::python {
 
-// The names of an enum's values.
-template <class Enum>
-struct EnumWords;
-template <>
-struct EnumWords<Activation> {
-  static constexpr std::array<std::pair<std::string_view, Activation>, 7> kWords{
-      {{"identity", Activation::identity},
-       {"relu", Activation::relu},
-       {"gelu", Activation::gelu_exact},
-       {"gelu_tanh", Activation::gelu_tanh},
-       {"silu", Activation::silu},
-       {"tanh", Activation::tanh},
-       {"relu_squared", Activation::relu_squared}}};
-};
-template <>
-struct EnumWords<kernels::NormKind> {
-  static constexpr std::array<std::pair<std::string_view, kernels::NormKind>, 2> kWords{
-      {{"layer", kernels::NormKind::layer}, {"rms", kernels::NormKind::rms}}};
-};
-template <>
-struct EnumWords<kernels::Alignment> {
-  static constexpr std::array<std::pair<std::string_view, kernels::Alignment>, 2> kWords{
-      {{"last_key", kernels::Alignment::last_key}, {"first_key", kernels::Alignment::first_key}}};
-};
-template <>
-struct EnumWords<nn::NormPlacement> {
-  static constexpr std::array<std::pair<std::string_view, nn::NormPlacement>, 4> kWords{
-      {{"post", nn::NormPlacement::post},
-       {"pre", nn::NormPlacement::pre},
-       {"output", nn::NormPlacement::output},
-       {"both", nn::NormPlacement::both}}};
-};
-template <>
-struct EnumWords<nn::PositionKind> {
-  static constexpr std::array<std::pair<std::string_view, nn::PositionKind>, 7> kWords{
-      {{"sinusoidal_interleaved", nn::PositionKind::sinusoidal_interleaved},
-       {"sinusoidal_halves", nn::PositionKind::sinusoidal_halves},
-       {"learned", nn::PositionKind::learned},
-       {"rotary", nn::PositionKind::rotary},
-       {"relative", nn::PositionKind::relative},
-       {"alibi", nn::PositionKind::alibi},
-       {"none", nn::PositionKind::none}}};
-};
-template <>
-struct EnumWords<nn::RotaryScalingKind> {
-  static constexpr std::array<std::pair<std::string_view, nn::RotaryScalingKind>, 5> kWords{
-      {{"none", nn::RotaryScalingKind::none},
-       {"linear", nn::RotaryScalingKind::linear},
-       {"llama3", nn::RotaryScalingKind::llama3},
-       {"yarn", nn::RotaryScalingKind::yarn},
-       {"longrope", nn::RotaryScalingKind::longrope}}};
-};
-template <>
-struct EnumWords<nn::QueryKeyNorm> {
-  static constexpr std::array<std::pair<std::string_view, nn::QueryKeyNorm>, 4> kWords{
-      {{"none", nn::QueryKeyNorm::none},
-       {"head", nn::QueryKeyNorm::head},
-       {"all_heads", nn::QueryKeyNorm::all_heads},
-       {"rotated_head", nn::QueryKeyNorm::rotated_head}}};
-};
-template <>
-struct EnumWords<nn::SublayerOrder> {
-  static constexpr std::array<std::pair<std::string_view, nn::SublayerOrder>, 3> kWords{
-      {{"serial", nn::SublayerOrder::serial},
-       {"parallel", nn::SublayerOrder::parallel},
-       {"parallel_one_norm", nn::SublayerOrder::parallel_one_norm}}};
-};
-template <>
-struct EnumWords<nn::Initializer::Kind> {
-  static constexpr std::array<std::pair<std::string_view, nn::Initializer::Kind>, 4> kWords{
-      {{"zeros", nn::Initializer::Kind::zeros},
-       {"ones", nn::Initializer::Kind::ones},
-       {"normal", nn::Initializer::Kind::normal},
-       {"xavier_uniform", nn::Initializer::Kind::xavier_uniform}}};
-};
-template <>
-struct EnumWords<models::ClassificationTarget> {
-  static constexpr std::array<std::pair<std::string_view, models::ClassificationTarget>, 3> kWords{
-      {{"nothing", models::ClassificationTarget::nothing},
-       {"texts", models::ClassificationTarget::texts},
-       {"tokens", models::ClassificationTarget::tokens}}};
-};
-template <>
-struct EnumWords<models::ProblemType> {
-  static constexpr std::array<std::pair<std::string_view, models::ProblemType>, 3> kWords{
-      {{"single_label", models::ProblemType::single_label},
-       {"multi_label", models::ProblemType::multi_label},
-       {"regression", models::ProblemType::regression}}};
-};
-template <>
-struct EnumWords<models::Tying> {
-  static constexpr std::array<std::pair<std::string_view, models::Tying>, 4> kWords{
-      {{"none", models::Tying::none},
-       {"two_way", models::Tying::two_way},
-       {"three_way", models::Tying::three_way},
-       {"inputs", models::Tying::inputs}}};
-};
-template <>
-struct EnumWords<Reduction> {
-  static constexpr std::array<std::pair<std::string_view, Reduction>, 3> kWords{
-      {{"mean", Reduction::mean}, {"sum", Reduction::sum}, {"none", Reduction::none}}};
-};
-template <>
-struct EnumWords<train::ScheduleKind> {
-  static constexpr std::array<std::pair<std::string_view, train::ScheduleKind>, 5> kWords{
-      {{"paper", train::ScheduleKind::paper},
-       {"inverse_sqrt", train::ScheduleKind::inverse_sqrt},
-       {"cosine", train::ScheduleKind::cosine},
-       {"linear", train::ScheduleKind::linear},
-       {"constant", train::ScheduleKind::constant}}};
+// The names of kinds without a setting (models/option_words.h has the others), for words().
+struct EnumWords {
+  static Words<kernels::Alignment> of(kernels::Alignment /*kind*/) {
+    static constexpr std::array<std::pair<std::string_view, kernels::Alignment>, 2> kWords{
+        {{"last_key", kernels::Alignment::last_key}, {"first_key", kernels::Alignment::first_key}}};
+    return kWords;
+  }
+  static Words<nn::Initializer::Kind> of(nn::Initializer::Kind /*kind*/) {
+    using Kind = nn::Initializer::Kind;
+    static constexpr std::array<std::pair<std::string_view, Kind>, 4> kWords{
+        {{"zeros", Kind::zeros},
+         {"ones", Kind::ones},
+         {"normal", Kind::normal},
+         {"xavier_uniform", Kind::xavier_uniform}}};
+    return kWords;
+  }
+  static Words<Reduction> of(Reduction /*kind*/) {
+    static constexpr std::array<std::pair<std::string_view, Reduction>, 3> kWords{
+        {{"mean", Reduction::mean}, {"sum", Reduction::sum}, {"none", Reduction::none}}};
+    return kWords;
+  }
+  static Words<train::ScheduleKind> of(train::ScheduleKind /*kind*/) {
+    using Kind = train::ScheduleKind;
+    static constexpr std::array<std::pair<std::string_view, Kind>, 5> kWords{
+        {{"paper", Kind::paper},
+         {"inverse_sqrt", Kind::inverse_sqrt},
+         {"cosine", Kind::cosine},
+         {"linear", Kind::linear},
+         {"constant", Kind::constant}}};
+    return kWords;
+  }
+  template <class Enum>
+  static auto of(Enum kind) -> decltype(words(kind)) {
+    return words(kind);
+  }
 };
 
 template <class Visit>
@@ -463,7 +389,7 @@ void read_value(const std::string& name, nb::handle given, T& value) {
   if constexpr (std::is_enum_v<T>) {
     if (!nb::isinstance<nb::str>(given))
       throw UsageError(concat(name, ": expected a string, found ", nb::repr(given).c_str()));
-    parse_field(name, nb::cast<std::string>(given), Words<T>(EnumWords<T>::kWords), value);
+    parse_field(name, nb::cast<std::string>(given), EnumWords::of(value), value);
   } else if constexpr (IsOptional<T>::value) {
     value.reset();
     if (!given.is_none()) read_value(name, given, value.emplace());
@@ -490,7 +416,7 @@ void read_value(const std::string& name, nb::handle given, T& value) {
 template <class T>
 nb::object written(const T& value) {
   if constexpr (std::is_enum_v<T>) {
-    return nb::cast(field_text(Words<T>(EnumWords<T>::kWords), value));
+    return nb::cast(field_text(EnumWords::of(value), value));
   } else if constexpr (IsOptional<T>::value) {
     return value ? written(*value) : nb::none();
   } else if constexpr (IsVector<T>::value) {

@@ -120,6 +120,18 @@ void bind_attention(nb::module_& module) {
       .def_ro("source_tokens", &AttentionReport::source_tokens)
       .def_ro("target_tokens", &AttentionReport::target_tokens)
       .def_ro("target_inputs", &AttentionReport::target_inputs)
+      .def(
+          "draw",
+          [](const AttentionReport& report, const std::optional<std::string>& part, std::optional<int> layer,
+             std::optional<int> head, bool dark) {
+            explain::SvgOptions options{.part = {}, .layer = layer, .head = head, .dark = dark};
+            for (const auto one : {explain::Part::encoder, explain::Part::decoder, explain::Part::cross})
+              if (part && *part == name_of(one)) options.part = one;
+            if (part && !options.part)
+              throw UsageError(concat("part: expected one of encoder, decoder, cross, found '", *part, "'"));
+            return explain::to_svg(report, options);
+          },
+          nb::arg("part").none(), nb::arg("layer").none(), nb::arg("head").none(), nb::arg("dark"))
       .def_prop_ro("layers", [](const AttentionReport& report) {
         nb::list layers;
         for (const explain::AttentionLayer& layer : report.layers)

@@ -82,9 +82,51 @@ nb::object open(const std::filesystem::path& name, const std::optional<std::stri
       opened);
 }
 
+// A type of Python.
+template <class Value>
+std::string type_of(const Value& value) {
+  if constexpr (std::is_enum_v<Value>) {
+    std::string names;
+    for (const auto& [word, kind] : words(value)) names += concat(names.empty() ? "\"" : ", \"", word, "\"");
+    return "Literal[" + names + "]";
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    return "bool";
+  } else if constexpr (std::is_integral_v<Value>) {
+    return "int";
+  } else if constexpr (is_number<Value>) {
+    return "float";
+  } else {
+    return "str";
+  }
+}
+
+template <class Options>
+void list_fields(nb::list& list) {
+  Options::visit_fields(Options(), [&](const OptionField& field, const auto& value) {
+    std::string help(field.help);
+    std::ranges::replace(help, '\n', ' ');
+    list.append(nb::make_tuple(nb::str(field.name.data(), field.name.size()), type_of(value), help));
+  });
+}
+
+// (name, type, help) of the options "search" and "engine".
+nb::list option_fields(const std::string& of) {
+  nb::list list;
+  if (of == "search") {
+    list_fields<search::SearchOptions>(list);
+    list_fields<search::Sampling>(list);
+  } else if (of == "engine") {
+    list_fields<search::EngineOptions>(list);
+  } else {
+    throw UsageError(concat("option_fields: expected search or engine, found '", of, "'"));
+  }
+  return list;
+}
+
 }  // namespace
 
 void bind_models(nb::module_& module) {
+  module.def("option_fields", option_fields, nb::arg("of"), "(name, type, help) of options.");
   module.def("open", open, nb::arg("folder"), nb::arg("kind").none(), nb::arg("options"));
   bind_translation(module);
   bind_language(module);

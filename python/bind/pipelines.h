@@ -71,32 +71,19 @@ Texts json_of_all(const std::vector<Result>& results, const Json& json) {
   return texts;
 }
 
-// {"kind", "family", "dtype", "parameters", "active_parameters", "weight_bytes", "cache", "parts"}.
+// {"model", "kind", "family", "dtype", "parameters", "active_parameters", "weight_bytes", "parts"}.
 template <class Model>
 nlohmann::ordered_json described(const char* kind, const std::filesystem::path& folder, const Model& model) {
-  nn::StackOptions stack;
-  if constexpr (requires { model.config().decoder.layers; }) stack = model.config().decoder;
-  const auto parts =
-      explain::count_parts([&](const nn::ParameterVisitor& visitor) { model.visit(visitor); }, stack);
-  int64_t bytes = 0, active = 0;
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const explain::PartCount& part : parts) {
-    bytes += part.weight_bytes;
-    active += part.active;
-    list.push_back({{"name", part.name},
-                    {"parameters", part.parameters},
-                    {"active_parameters", part.active},
-                    {"weight_bytes", part.weight_bytes}});
-    for (const auto& [dtype, parameters] : part.dtypes) list.back()["dtypes"][name_of(dtype)] = parameters;
-  }
+  const std::vector<explain::PartCount> parts = explain::count_parts(model);
+  const explain::PartCount total = explain::total(parts);
   return {{"model", folder.string()},
           {"kind", kind},
           {"family", models::family_of(folder)},
           {"dtype", weight_dtype_name(models::weight_dtype(model))},
           {"parameters", nn::count_parameters(model)},
-          {"active_parameters", active},
-          {"weight_bytes", bytes},
-          {"parts", std::move(list)}};
+          {"active_parameters", total.active},
+          {"weight_bytes", total.weight_bytes},
+          {"parts", nlohmann::ordered_json::parse(explain::to_json(parts))}};
 }
 
 // Takes the options of a search and of sampling. defaults: the folder's.

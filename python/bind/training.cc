@@ -5,11 +5,10 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <set>
 #include <thread>
 
 #include "python/bind/common.h"
-#include "qkv/train/job.h"
+#include "qkv/train/given_settings.h"
 #include "qkv/train/tasks/embed/embed.h"
 #include "qkv/train/tasks/image/image.h"
 #include "qkv/train/tasks/labels/classify.h"
@@ -66,11 +65,7 @@ std::string setting_named(const train::Job& job, const std::string& name) {
   for (const train::FieldFlag& one : job.flags()) {
     if (one.flag == flag) return one.field;
   }
-  std::vector<std::string> same;
-  for (const train::Field& field : job.fields()) {
-    if (field.name == name) return name;
-    if (field.name.ends_with("." + name)) same.push_back(field.name);
-  }
+  const std::vector<std::string> same = train::settings_named(job, name);
   if (same.size() == 1) return same[0];
   std::string known;
   for (const train::Field& field : job.fields()) {
@@ -78,36 +73,6 @@ std::string setting_named(const train::Job& job, const std::string& name) {
       known += concat(known.empty() ? "" : ", ", field.name);
   }
   throw UsageError(concat("train: expected one of the settings ", known, ", found '", name, "'"));
-}
-
-// As `qkv train` does: the preset, then the settings of a resumed run, then those given.
-void fill(train::Job& job, const TrainingTask& task, const std::optional<train::Fields>& saved,
-          const std::optional<std::string>& preset, const nb::dict& given) {
-  constexpr std::array kLimits{"train.max_epochs", "train.max_steps", "train.max_minutes"};
-  job.use_preset(preset.value_or(task.preset));
-  std::vector<std::pair<std::string, std::string>> settings;
-  std::set<std::string> names;
-  for (const auto& [key, value] : given) {
-    const auto name = nb::cast<std::string>(key);
-    settings.emplace_back(setting_named(job, name), text_of(name, value));
-    names.insert(settings.back().first);
-  }
-  if (preset) names.insert("preset");
-  const bool limited = std::ranges::any_of(kLimits, [&](const char* limit) { return names.contains(limit); });
-  if (saved) {
-    for (const auto& [name, value] : *saved) {
-      if (limited && std::ranges::find(kLimits, name) != kLimits.end()) continue;
-      job.set_field(name, value);
-    }
-  } else {
-    if (!limited) job.set_field("train.max_epochs", "40");
-    if (names.contains("train.average_last") && !names.contains("optimizer.average_decay"))
-      job.set_field("optimizer.average_decay", "0");
-  }
-  for (const auto& [name, value] : settings) {
-    if (!job.set_field(name, value)) throw UsageError(concat(name, ": not a setting of task ", task.name));
-  }
-  if (!saved) job.complete(names);
 }
 
 // Calls Python's functions, from the thread that trains. One that returns False, or raises, ends the run,
@@ -209,7 +174,12 @@ nb::dict train_task(const std::string& name, const std::filesystem::path& folder
                               : train::IfRunExists::refuse;
   std::optional<train::RunFolder> held;
   if (resume && std::filesystem::is_directory(folder)) held.emplace(folder, train::IfRunExists::resume);
-  fill(*job, task, held ? held->settings() : std::nullopt, preset, settings);
+  train::GivenSettings given{.preset = preset, .fields = {}};
+  for (const auto& [key, value] : settings) {
+    const auto setting = nb::cast<std::string>(key);
+    given.fields.emplace_back(setting_named(*job, setting), text_of(setting, value));
+  }
+  train::fill(*job, task.preset, held ? held->settings() : std::nullopt, given);
 
   std::atomic<bool> stop = false;
   Observer observer(std::move(on_step), std::move(on_validation), stop);

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _qkv
 
 if TYPE_CHECKING:
+    from typing import Literal
+
     import numpy
 
 
@@ -15,7 +17,7 @@ class Layer(NamedTuple):
     """The attention of one layer."""
 
     part: str  # "encoder", "decoder" or "cross"
-    index: int  # from 0
+    index: int  # type: ignore[assignment]  # from 0
     weights: numpy.ndarray  # float32 [heads, queries, keys]; a query's weights sum to 1
 
 
@@ -39,9 +41,23 @@ class Attention:
         """The page, without network access."""
         return self._report.html()
 
-    def svg(self) -> str:
-        """A drawing of all heads."""
-        return self._report.svg()
+    def svg(
+        self,
+        *,
+        part: Literal["encoder", "decoder", "cross"] | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        dark: bool = False,
+    ) -> str:
+        """A drawing of all heads, or of a part, layer or head, counted from 0 as in layers; the options are for texts.
+
+        Raises UsageError if there is no such head.
+        """
+        if (part, layer, head, dark) == (None, None, None, False):
+            return self._report.svg()
+        if not hasattr(self._report, "draw"):
+            raise _qkv.UsageError("part, layer, head and dark: expected the attention of a text, found that of an image")
+        return self._report.draw(part, layer, head, dark)
 
     def _repr_html_(self) -> str:
         import html
@@ -51,6 +67,7 @@ class Attention:
 
     def __repr__(self) -> str:
         return f"<qkv.Attention {self.title!r}: {len(self.layers)} layers>"
+
 
 def attention(query: Any, key: Any, value: Any, *, return_weights: bool = False, **options: Any) -> Any:
     """softmax(Q K^T / sqrt(d_k)) V for each head.

@@ -7,31 +7,68 @@ import json
 import os
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _qkv
 from ._attention import Attention
 
 if TYPE_CHECKING:
+    from typing import Literal, Unpack
+
     import numpy
+
+    from ._option_types import EngineOptions, SearchOptions, TranslateOptions
+
+    Pooling = Literal["mean", "cls", "max", "last", "weighted-mean", "mean-sqrt-len", "pooler"]
 
 _METHODS: dict[str, str] = {}  # of all kinds: a method, and the kind that has it
 
 
-def open(folder: str | os.PathLike[str], *, kind: str | None = None, **options: Any) -> Model:
-    """Opens a model folder in Hugging Face's layout as what its config.json says.
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _with_options(of: str) -> Callable[[_Function], _Function]:
+    """Documents a function's **options, where its docstring has OPTIONS: names, types and meanings from the library."""
+
+    def documented(function: _Function) -> _Function:
+        if function.__doc__:  # none with -OO
+            before, _, after = function.__doc__.partition("OPTIONS")
+            indent = before[before.rindex("\n") :]
+            lines = [f"{name}: {type}. {' '.join(help.split())}." for name, type, help in _qkv.option_fields(of)]
+            function.__doc__ = before + indent.join(lines) + after
+        return function
+
+    return documented
+
+
+@_with_options("engine")
+def open(
+    model: str | os.PathLike[str],
+    *,
+    kind: Literal["encoder"] | None = None,
+    dtype: str | None = None,
+    device: Literal["cpu", "reference"] | None = None,
+    adapter: str | os.PathLike[str] | None = None,
+    image_size: int | None = None,
+    cache_dtype: str | None = None,
+    **options: Unpack[EngineOptions],
+) -> Model:
+    """Opens a model as what its config.json says: a folder in Hugging Face's layout, a GGUF file, or the name of a model
+    that `qkv pull` has downloaded.
 
     kind: "encoder" opens the stack of a language model, or the encoder of T5, as a TextEncoder.
     dtype: of the weight matrices, "f32", "bf16", "f16", "int8", "q8_0", "q4_k", ...; default: the folder's.
     device: "cpu" or "reference", which computes in double precision with plain loops.
-    adapter: folder of a LoRA adapter.
+    adapter: folder or name of a LoRA adapter.
     image_size: pixels a side that images are resized to, for image encoders; default: the model's.
     cache_dtype: of keys and values, "f32", "bf16" or "q8_0".
-    batch_tokens, cache_bytes, prefill_tokens, prefix_bytes: of the decoding engine, as `qkv generate --help`.
+    OPTIONS
 
-    Raises IoError (an OSError) for files that cannot be read, DataError and UsageError (ValueErrors).
+    Raises IoError (an OSError) for files that cannot be read and for a name that is not in the cache, DataError and
+    UsageError (ValueErrors).
     """
-    core = _qkv.open(folder, kind, options)
+    given = dict(options, dtype=dtype, device=device, adapter=adapter, image_size=image_size, cache_dtype=cache_dtype)
+    core = _qkv.open(model, kind, given)
     return _KINDS[type(core)](core)
 
 
@@ -99,26 +136,36 @@ class TranslationModel(Model):
     _kind = "an encoder-decoder"
 
     @overload
-    def translate(self, texts: str, *, details: bool = False, **options: Any) -> Any: ...
+    def translate(  # type: ignore[overload-overlap]  # a str is an Iterable[str]
+        self, texts: str, *, prefix: str | None = ..., details: Literal[False] = ..., **options: Unpack[TranslateOptions]
+    ) -> str: ...
     @overload
-    def translate(self, texts: Iterable[str], *, details: bool = False, **options: Any) -> list[Any]: ...
+    def translate(
+        self, texts: Iterable[str], *, prefix: str | Sequence[str] | None = ..., details: Literal[False] = ...,
+        **options: Unpack[TranslateOptions],
+    ) -> list[str]: ...
+    @overload
+    def translate(
+        self, texts: str | Iterable[str], *, prefix: str | Sequence[str] | None = ..., details: bool,
+        **options: Unpack[TranslateOptions],
+    ) -> Any: ...
 
+    @_with_options("search")
     def translate(
         self,
         texts: str | Iterable[str],
         *,
         prefix: str | Sequence[str] | None = None,
         details: bool = False,
-        **options: Any,
+        **options: Unpack[TranslateOptions],
     ) -> Any:
         """The translation of a text, or a list of those of several.
 
         prefix: the beginning of the translation, for each text, in whole words.
         details: dicts as `qkv translate --json --scores` prints them instead of texts.
-        Options are those of `qkv translate`, by default the folder's: beam (int), nbest, length_penalty,
-        length_penalty_type, coverage_penalty, max_new_tokens, min_new_tokens, no_repeat_ngram,
-        repetition_penalty; sample (bool), temperature, top_k, top_p, min_p, seed; forbid (texts), stop_ids (token
-        ids), constraints (of qkv.search.Constraint), max_source_tokens, truncate (bool), alignment (bool, with details).
+        Options are those of `qkv translate`, by default the folder's: sample (bool), forbid (texts), stop_ids (token
+        ids), constraints (of qkv.search.Constraint), max_source_tokens, truncate (bool), alignment (bool, with details),
+        OPTIONS
 
         Raises UsageError for a bad option, DataError for a text that cannot be translated.
         """
@@ -160,7 +207,12 @@ class TranslationModel(Model):
 
 # What lives to the end of the interpreter is closed first: constraints that it holds may refer to it.
 _streams: weakref.WeakSet[Stream] = weakref.WeakSet()
-atexit.register(lambda: [stream.close() for stream in list(_streams)])
+
+
+@atexit.register
+def _close_all() -> None:
+    for stream in list(_streams):
+        stream.close()
 
 
 class Stream(Iterator[str]):
@@ -202,14 +254,14 @@ class LanguageModel(Model):
 
     _kind = "a language model"
 
-    def generate(self, prompt: str | Sequence[int], *, key: int = 1, **options: Any) -> Stream:
+    @_with_options("search")
+    def generate(self, prompt: str | Sequence[int], *, key: int = 1, **options: Unpack[SearchOptions]) -> Stream:
         """Continues a prompt, a text or token ids: an iterator of text.
 
         key: with the seed, determines all random numbers.
-        Options are those of `qkv generate`, by default the folder's: beam (int), length_penalty,
-        length_penalty_type, max_new_tokens, min_new_tokens, no_repeat_ngram, repetition_penalty; sample (bool),
-        temperature, top_k, top_p, min_p, seed; forbid (texts), stop_ids (token ids), constraints (of
-        qkv.search.Constraint).
+        Options are those of `qkv generate`, by default the folder's: sample (bool), forbid (texts), stop_ids (token ids),
+        constraints (of qkv.search.Constraint),
+        OPTIONS
 
         Raises UsageError for a bad option, DataError for a prompt that is too long or not UTF-8.
         """
@@ -224,7 +276,7 @@ class LanguageModel(Model):
         key: int = 1,
         template: str = "default",
         template_variables: dict[str, Any] | None = None,
-        **options: Any,
+        **options: Unpack[SearchOptions],
     ) -> Stream:
         """The answer to a conversation, [{"role": "user", "content": "..."}, ...]: an iterator of text.
 
@@ -280,7 +332,7 @@ class LanguageModel(Model):
         """
         return Attention(self._core.attention(text, tile))
 
-    def complete(self, prompts: str | Iterable[str], **options: Any) -> Any:
+    def complete(self, prompts: str | Iterable[str], **options: Unpack[SearchOptions]) -> Any:
         """The completions of prompts, as `qkv generate --json` prints them: a dict for a prompt, or a list of them.
 
         Options: those of generate(), and nbest.
@@ -303,13 +355,16 @@ class TextEncoder(Model):
         show_progress_bar: bool = False,
         convert_to_numpy: bool = True,
         on_progress: Callable[[int], object] | None = None,
-        **options: Any,
+        normalize_embeddings: bool | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        pooling: Pooling | None = None,
+        dimensions: int | None = None,
+        max_length: int | None = None,
     ) -> numpy.ndarray:
         """Vectors of texts: float32 [texts, d_model], or [d_model] for a single text.
 
-        Options, by default those of the folder's sentence-transformers files: normalize_embeddings (bool), prompt,
-        prompt_name, pooling ("mean", "cls", "max", "last", "weighted-mean", "mean-sqrt-len", "pooler"), dimensions
-        and max_length (int).
+        Those from normalize_embeddings on are by default those of the folder's sentence-transformers files.
         batch_size: texts in memory at a time, default: all. Batches for the processor are made of tokens, of
         any number of texts; vectors have the same bits for any batch.
         on_progress: called with the number of texts that are done.
@@ -318,6 +373,14 @@ class TextEncoder(Model):
         """
         if not convert_to_numpy:
             raise _qkv.UsageError("convert_to_numpy: expected True, found False")
+        options = {
+            "normalize_embeddings": normalize_embeddings,
+            "prompt": prompt,
+            "prompt_name": prompt_name,
+            "pooling": pooling,
+            "dimensions": dimensions,
+            "max_length": max_length,
+        }
         return _encoded(self._core, texts, batch_size, show_progress_bar, on_progress, options)
 
     def classify(self, texts: str | tuple[str, str] | Iterable[str | tuple[str, str]], *, top: int | None = None) -> Any:
@@ -403,12 +466,11 @@ class ImageEncoder(Model):
         batch_size: int | None = None,
         show_progress_bar: bool = False,
         on_progress: Callable[[int], object] | None = None,
-        **options: Any,
+        normalize_embeddings: bool | None = None,
+        pooling: Pooling | None = None,
     ) -> numpy.ndarray:
-        """Vectors of images: float32 [images, d_model], or [d_model] for a single one.
-
-        Options: normalize_embeddings (bool), pooling ("mean", "cls", "max", ...).
-        """
+        """Vectors of images: float32 [images, d_model], or [d_model] for a single one."""
+        options = {"normalize_embeddings": normalize_embeddings, "pooling": pooling}
         return _encoded(self._core, images, batch_size, show_progress_bar, on_progress, options)
 
     def classify(self, images: str | Iterable[str], *, top: int | None = None) -> Any:

@@ -38,5 +38,6 @@ class Options(dict):
 
 def options_class(name: str) -> type[Options]:
     """The class of a struct; its documentation lists the fields and their defaults."""
-    fields = ", ".join(f"{field}={value!r}" for field, value in _qkv.options(name, {}).items())
+    defaults: Any = _qkv.options(name, {})
+    fields = ", ".join(f"{field}={value!r}" for field, value in defaults.items())
     return type(name, (Options,), {"_name": name, "__doc__": f"{name}({fields})", "__module__": "qkv.nn"})

@@ -1,14 +1,11 @@
 """Whole models, from token ids to logits. (qkv.open() returns opened folders, whose .model is one of these.)"""
 
-from ._options import Options, _wrapped, options_class
+from ._option_types import LanguageModelConfig, TextEncoderConfig, TransformerConfig
+from ._options import Options, _wrapped
 from ._qkv import CrossEntropyResult, Logits, Transformer
 from ._qkv import LanguageModelModel as LanguageModel
 from ._qkv import TextEncoderModel as TextEncoder
 from ._qkv import preset as _preset
-
-TextEncoderConfig = options_class("TextEncoderConfig")
-LanguageModelConfig = options_class("LanguageModelConfig")
-TransformerConfig = options_class("TransformerConfig")
 
 
 def preset(name: str) -> Options:

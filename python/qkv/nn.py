@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._options import Options, options_class
+from ._option_types import (
+    AttentionMask,
+    AttentionVariant,
+    EmbeddingConfig,
+    ExpertOptions,
+    FeedForwardOptions,
+    LayerOptions,
+    LinearOptions,
+    MultiheadAttentionOptions,
+    NormOptions,
+    PositionOptions,
+    RotaryScaling,
+    StackOptions,
+)
+from ._options import Options
 from ._qkv import (
     Decoder,
     DecoderLayer,
@@ -26,19 +40,6 @@ from ._qkv import (
     scale_residual_branches,
     set_requires_grad,
 )
-
-LinearOptions = options_class("LinearOptions")
-NormOptions = options_class("NormOptions")
-RotaryScaling = options_class("RotaryScaling")
-PositionOptions = options_class("PositionOptions")
-AttentionVariant = options_class("AttentionVariant")
-MultiheadAttentionOptions = options_class("MultiheadAttentionOptions")
-AttentionMask = options_class("AttentionMask")
-FeedForwardOptions = options_class("FeedForwardOptions")
-ExpertOptions = options_class("ExpertOptions")
-LayerOptions = options_class("LayerOptions")
-StackOptions = options_class("StackOptions")
-EmbeddingConfig = options_class("EmbeddingConfig")
 
 
 def alike(count: int, layer: Options) -> list[Options]:
@@ -69,4 +70,4 @@ def _visit(visitor: Callable[[str, Parameter], Any], name: str, value: Any) -> N
         value.visit(lambda inner, parameter: visitor(f"{name}.{inner}", parameter))
 
 
-__all__ = [name for name in globals() if not name.startswith("_") and name not in {"annotations", "Any", "Callable", "options_class"}]
+__all__ = [name for name in globals() if not name.startswith("_") and name not in {"annotations", "Any", "Callable"}]

@@ -124,6 +124,10 @@ def test_attention_has_the_numbers_and_the_page_of_the_command(folder, source, c
     assert (tmp_path / "found.html").read_bytes() == (tmp_path / "command.html").read_bytes()
     assert found._repr_html_().startswith('<iframe srcdoc="&lt;!')
     assert "<svg" in found.svg()[:100]
+    head = found.svg(part=found.layers[0].part, layer=0, head=1, dark=True)
+    assert head.count("crispEdges") == 1 and "layer 1, head 2" in head and "#0d1117" in head
+    with pytest.raises(qkv.UsageError, match="part: expected one of encoder, decoder, cross, found 'all'"):
+        found.svg(part="all")
 
 
 def test_weights_outlive_the_report(encoder):

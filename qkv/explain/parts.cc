@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -63,6 +64,28 @@ std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterV
     found->weight_bytes += bytes(parameter.variable.value()) + bytes(parameter.weight().scales());
   });
   return parts;
+}
+
+PartCount total(const std::vector<PartCount>& parts) {
+  PartCount sum;
+  for (const PartCount& part : parts) {
+    sum.parameters += part.parameters;
+    sum.active += part.active;
+    sum.weight_bytes += part.weight_bytes;
+  }
+  return sum;
+}
+
+std::string to_json(const std::vector<PartCount>& parts) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const PartCount& part : parts) {
+    list.push_back({{"name", part.name},
+                    {"parameters", part.parameters},
+                    {"active_parameters", part.active},
+                    {"weight_bytes", part.weight_bytes}});
+    for (const auto& [dtype, parameters] : part.dtypes) list.back()["dtypes"][name_of(dtype)] = parameters;
+  }
+  return list.dump();
 }
 
 }  // namespace qkv::explain

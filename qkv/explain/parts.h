@@ -1,6 +1,7 @@
 #pragma once
 // Parameter counts of a model by part.
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,5 +25,19 @@ struct PartCount {
 // `stack`: that of a model whose layers may have experts.
 std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterVisitor&)>& visit,
                                    const nn::StackOptions& stack = {});
+
+// The same of a model.
+template <class Model>
+std::vector<PartCount> count_parts(const Model& model) {
+  nn::StackOptions stack;
+  if constexpr (requires { model.config().decoder.layers; }) stack = model.config().decoder;
+  return count_parts([&](const nn::ParameterVisitor& visitor) { model.visit(visitor); }, stack);
+}
+
+// The sums; without a name and dtypes.
+PartCount total(const std::vector<PartCount>& parts);
+
+// [{"name", "parameters", "active_parameters", "weight_bytes", "dtypes": {"f32": parameters}}]
+std::string to_json(const std::vector<PartCount>& parts);
 
 }  // namespace qkv::explain

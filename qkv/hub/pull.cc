@@ -1,11 +1,19 @@
 #include "qkv/hub/pull.h"
 
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/stop.h"
 #include "qkv/hub/blob.h"
 #include "qkv/hub/choice.h"
 
@@ -13,6 +21,11 @@ namespace qkv::hub {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Files from this size on arrive side by side, because servers limit the rate of a connection. Smaller ones
+// share a connection.
+constexpr int64_t kLargeFile = int64_t{1} << 20;
+constexpr size_t kAtOnce = 4;
 
 bool is_there(const fs::path& path, int64_t bytes) {
   std::error_code ignored;
@@ -75,7 +88,7 @@ class Pull {
  public:
   explicit Pull(const PullOptions& options)
       : options_(options),
-        context_{options.settings, options.stop, options.on_message},
+        context_{options.settings, options.stop, [this](const std::string& message) { say(message); }},
         client_(context_, options.model.id, options.model.revision),
         repository_(options.settings.cache / repository_folder_name(options.model.id)) {}
 
@@ -115,7 +128,10 @@ class Pull {
       mark_cache(options_.settings.cache);
       require_space(options_.settings.cache, needed(missing));
     }
-    for (const HubFile& file : missing) fetch(file);
+    const auto large =
+        std::ranges::find_if(missing, [](const HubFile& file) { return file.bytes >= kLargeFile; });
+    for (auto file = missing.begin(); file != large; ++file) fetch(context_, client_, *file);
+    if (large != missing.end()) fetch_side_by_side({large, missing.end()});
     write_ref(repository_, options_.model.revision, result_.commit);
   }
 
@@ -131,23 +147,78 @@ class Pull {
     return bytes;
   }
 
-  void fetch(const HubFile& file) {
-    progress_.file = file.path;
-    const int64_t before = progress_.bytes;
+  // Each on a connection of its own. A failure of one, or a request to stop, ends all.
+  void fetch_side_by_side(std::span<const HubFile> files) {
+    std::atomic<bool> ended = false;
+    std::exception_ptr failure;  // the first
+    std::mutex mutex;
+    std::condition_variable changed;
+    size_t next = 0, running = 0;
+    const HubContext context{options_.settings, &ended, context_.say};
+    const auto work = [&] {
+      std::unique_lock lock(mutex);
+      try {
+        HubClient client(context, options_.model.id, options_.model.revision);
+        while (next < files.size() && !ended) {
+          const HubFile& file = files[next++];
+          lock.unlock();
+          fetch(context, client, file);
+          lock.lock();
+        }
+      } catch (...) {
+        if (!lock.owns_lock()) lock.lock();
+        if (!failure) failure = std::current_exception();
+        ended = true;
+      }
+      --running;
+      changed.notify_all();
+    };
+    std::vector<std::thread> threads;
+    std::unique_lock lock(mutex);
+    try {
+      while (threads.size() < std::min(kAtOnce, files.size())) {
+        threads.emplace_back(work);
+        ++running;
+      }
+    } catch (const std::system_error&) {
+      if (threads.empty())
+        throw IoError("threads: expected one for downloads, found none that the system allows");
+    }
+    while (running > 0) {
+      changed.wait_for(lock, std::chrono::milliseconds(20));
+      if (options_.stop && *options_.stop) ended = true;
+    }
+    lock.unlock();
+    for (std::thread& thread : threads) thread.join();
+    if (failure) std::rethrow_exception(failure);
+    throw_if_stopped(options_.stop);
+  }
+
+  void fetch(const HubContext& context, HubClient& client, const HubFile& file) {
     std::optional<int64_t> begun;
-    fetch_blob(context_, client_, options_.model.id, result_.commit, file, [&](int64_t bytes) {
+    int64_t shown = 0;
+    fetch_blob(context, client, options_.model.id, result_.commit, file, [&](int64_t bytes) {
+      const std::lock_guard lock(report_);
       if (!begun) begun = bytes;
-      progress_.bytes = before + bytes;
+      progress_.file = file.path;
+      progress_.bytes += bytes - std::exchange(shown, bytes);
       if (options_.on_progress) options_.on_progress(progress_);
     });
-    result_.downloaded_bytes += file.bytes - begun.value_or(0);
     link_blob(repository_ / "blobs" / file.checksum, result_.folder / file.path);
+    const std::lock_guard lock(report_);
+    result_.downloaded_bytes += file.bytes - begun.value_or(0);
+  }
+
+  void say(const std::string& message) {
+    const std::lock_guard lock(report_);
+    if (options_.on_message) options_.on_message(message);
   }
 
   const PullOptions& options_;
   HubContext context_;
   HubClient client_;
   fs::path repository_;
+  std::mutex report_;  // of progress, messages and the result
   PullProgress progress_;
   PullResult result_;
 };

@@ -6,53 +6,20 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/field_text.h"
+#include "qkv/models/option_words.h"
 #include "qkv/models/validate.h"
 
 namespace qkv::models {
 namespace {
 
-Words<Activation> words(Activation) {
-  static constexpr std::array<std::pair<std::string_view, Activation>, 6> kWords{
-      {{"relu", Activation::relu},
-       {"gelu", Activation::gelu_exact},
-       {"gelu_tanh", Activation::gelu_tanh},
-       {"silu", Activation::silu},
-       {"tanh", Activation::tanh},
-       {"relu_squared", Activation::relu_squared}}};
-  return kWords;
+// The names of kinds that a Transformer has: it has an activation, and one norm beside each residual.
+template <class Enum>
+Words<Enum> words_of(Enum kind) {
+  return words(kind);
 }
-
-Words<nn::NormPlacement> words(nn::NormPlacement) {
-  static constexpr std::array<std::pair<std::string_view, nn::NormPlacement>, 2> kWords{
-      {{"post", nn::NormPlacement::post}, {"pre", nn::NormPlacement::pre}}};
-  return kWords;
-}
-
-Words<nn::NormKind> words(nn::NormKind) {
-  static constexpr std::array<std::pair<std::string_view, nn::NormKind>, 2> kWords{
-      {{"layer", nn::NormKind::layer}, {"rms", nn::NormKind::rms}}};
-  return kWords;
-}
-
-Words<nn::PositionKind> words(nn::PositionKind) {
-  static constexpr std::array<std::pair<std::string_view, nn::PositionKind>, 7> kWords{
-      {{"sinusoidal_interleaved", nn::PositionKind::sinusoidal_interleaved},
-       {"sinusoidal_halves", nn::PositionKind::sinusoidal_halves},
-       {"learned", nn::PositionKind::learned},
-       {"rotary", nn::PositionKind::rotary},
-       {"relative", nn::PositionKind::relative},
-       {"alibi", nn::PositionKind::alibi},
-       {"none", nn::PositionKind::none}}};
-  return kWords;
-}
-
-Words<Tying> words(Tying) {
-  static constexpr std::array<std::pair<std::string_view, Tying>, 4> kWords{{{"none", Tying::none},
-                                                                             {"two_way", Tying::two_way},
-                                                                             {"three_way", Tying::three_way},
-                                                                             {"inputs", Tying::inputs}}};
-  return kWords;
-}
+Words<Activation> words_of(Activation kind) { return words(kind).subspan(1); }
+Words<nn::PositionKind> words_of(nn::PositionKind kind) { return words(kind).first(7); }
+Words<nn::NormPlacement> words_of(nn::NormPlacement kind) { return words(kind).first(2); }
 
 // The single list of fields, used for reading, writing, setting and printing configurations.
 template <class Config, class Visitor>
@@ -100,7 +67,7 @@ void visit_config(Config& config, const Visitor& visitor) {
 template <class Value>
 void assign(std::string_view name, std::string_view text, Value& field) {
   if constexpr (std::is_enum_v<Value>) {
-    parse_field(name, text, words(field), field);
+    parse_field(name, text, words_of(field), field);
   } else {
     parse_field(name, text, field);
   }
@@ -109,7 +76,7 @@ void assign(std::string_view name, std::string_view text, Value& field) {
 template <class Value>
 std::string to_text(Value field) {
   if constexpr (std::is_enum_v<Value>) {
-    return field_text(words(field), field);
+    return field_text(words_of(field), field);
   } else {
     return field_text(field);
   }

@@ -116,7 +116,14 @@ TEST_F(PullCommand, PrintsTheFolderThatOthersFindByName) {
     if (merged.status == 1)
       expect_parts(merged.err, {"found \"org/none\": ", "qkv pull org/none downloads it"});
   }
-  expect_failure(run_here("train classify --from org/none --train @/none --out @/trained"), 1,
+  scratch_.write("labelled.txt", "0 a red dog\n1 the house\n");
+  const std::string train = "train classify --train @/labelled.txt --max-steps 1 --quiet --out @/trained ";
+  for (const char* const start : {"--from ", "--set model.from="}) {
+    expect_failure(run_here(concat(train, start, "org/none")), 1, {"qkv pull org/none downloads it"});
+    const Outcome trained = run_here(concat(train, "--overwrite ", start, "org/tiny"));
+    EXPECT_EQ(trained.status, 0) << trained.err;
+  }
+  expect_failure(run_here("train lm --train @/labelled.txt --tokenizer org/none --out @/lm"), 1,
                  {"qkv pull org/none downloads it"});
   EXPECT_EQ(server_.requests().size(), before);
 }

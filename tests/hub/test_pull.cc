@@ -3,6 +3,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "qkv/base/error.h"
@@ -241,6 +244,61 @@ TEST_F(Pull, StopsOnRequestAndResumes) {
   EXPECT_GT(left, 0U);
   expect_pulled(hub::pull(options(server)));
   EXPECT_EQ(server.requests().back().header("range"), "bytes=" + std::to_string(left) + "-");
+}
+
+TEST_F(Pull, GetsLargeFilesSideBySide) {
+  for (const char* const shard : {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+                                  "model-00003-of-00003.safetensors"}) {
+    hub_.files[shard] = FakeHub::content(1'100'000, static_cast<uint32_t>(shard[10]));
+    hub_.lfs.insert(shard);
+  }
+  std::mutex mutex;
+  std::condition_variable changed;
+  int arrived = 0;
+  bool together = false;
+  hub_.instead = [&](const Request& request) -> std::optional<Reply> {
+    if (!request.target.starts_with("/lfs/") || request.target.ends_with(hub_.checksum("model.safetensors")))
+      return std::nullopt;
+    std::unique_lock lock(mutex);
+    ++arrived;
+    changed.notify_all();
+    together = changed.wait_for(lock, 10s, [&] { return arrived == 3; });
+    return std::nullopt;
+  };
+  const HttpTestServer server(handler());
+  hub::PullOptions pulling = options(server);
+  std::vector<int64_t> bytes;
+  pulling.on_progress = [&](const hub::PullProgress& progress) { bytes.push_back(progress.bytes); };
+  const hub::PullResult result = hub::pull(pulling);
+  EXPECT_TRUE(together);
+  expect_pulled(result);
+  EXPECT_EQ(result.downloaded_bytes, 3'400'008);
+  EXPECT_EQ(bytes.back(), 3'400'008);
+  EXPECT_TRUE(std::ranges::is_sorted(bytes));
+}
+
+TEST_F(Pull, EndsAllTransfersWhenOneFails) {
+  for (const char* const shard : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
+    hub_.files[shard] = FakeHub::content(1'100'000, static_cast<uint32_t>(shard[10]));
+    hub_.lfs.insert(shard);
+  }
+  std::atomic<bool> broken = true;
+  hub_.instead = [&](const Request& request) -> std::optional<Reply> {
+    if (!broken || !request.target.starts_with("/lfs/")) return std::nullopt;
+    if (request.target.ends_with(hub_.checksum("model-00001-of-00002.safetensors")))
+      return Reply{.status = 404};
+    if (!request.target.ends_with(hub_.checksum("model-00002-of-00002.safetensors"))) return std::nullopt;
+    Reply slow = FakeHub::ranged(request, hub_.files.at("model-00002-of-00002.safetensors"));
+    slow.piece = 50;  // 22 seconds
+    return slow;
+  };
+  const HttpTestServer server(handler());
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_THROW(hub::pull(options(server)), IoError);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+  EXPECT_FALSE(fs::exists(repository() / "refs"));
+  broken = false;
+  expect_pulled(hub::pull(options(server)));
 }
 
 TEST_F(Pull, StopsWhileTheServerIsSilent) {

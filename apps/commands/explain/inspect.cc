@@ -105,13 +105,6 @@ Subject subject_of(const InspectArguments& arguments) {
   return {config, arguments.load.dtype.value_or(DType::f32)};
 }
 
-// The layers of a model that may have experts.
-template <class Model>
-nn::StackOptions stack_of(const Model& model) {
-  if constexpr (requires { model.config().decoder; }) return model.config().decoder;
-  return {};
-}
-
 // The f32 keys and values of a text with all positions of a language model, as `qkv generate` reserves them.
 struct CacheSize {
   int64_t positions = 0, bytes = 0;
@@ -147,15 +140,11 @@ std::vector<std::pair<std::string, std::string>> metadata_of(const std::string& 
 template <class Model>
 void inspect_parts(const InspectArguments& arguments, const Model& model,
                    const std::optional<CacheSize>& cache = {}) {
-  const std::vector<explain::PartCount> parts = explain::count_parts(
-      [&](const nn::ParameterVisitor& visitor) { model.visit(visitor); }, stack_of(model));
+  const std::vector<explain::PartCount> parts = explain::count_parts(model);
   const auto metadata = metadata_of(arguments.model, arguments.json);
   const int64_t total = nn::count_parameters(model);
-  int64_t bytes = 0, active = 0;
-  for (const explain::PartCount& part : parts) {
-    bytes += part.weight_bytes;
-    active += part.active;
-  }
+  const explain::PartCount sum = explain::total(parts);
+  const int64_t bytes = sum.weight_bytes, active = sum.active;
   if (arguments.json) {
     nlohmann::ordered_json result{{"model", arguments.model},
                                   {"dtype", weight_dtype_name(models::weight_dtype(model))},
@@ -164,14 +153,7 @@ void inspect_parts(const InspectArguments& arguments, const Model& model,
                                   {"weight_bytes", bytes}};
     for (const auto& [key, value] : metadata) result["metadata"][key] = nlohmann::ordered_json::parse(value);
     if (cache) result["cache"] = {{"positions", cache->positions}, {"bytes", cache->bytes}};
-    for (const explain::PartCount& part : parts) {
-      result["parts"].push_back({{"name", part.name},
-                                 {"parameters", part.parameters},
-                                 {"active_parameters", part.active},
-                                 {"weight_bytes", part.weight_bytes}});
-      for (const auto& [dtype, parameters] : part.dtypes)
-        result["parts"].back()["dtypes"][name_of(dtype)] = parameters;
-    }
+    result["parts"] = nlohmann::ordered_json::parse(explain::to_json(parts));
     std::cout << result.dump(2) << '\n';
     return;
   }

@@ -22,12 +22,10 @@
 #include "apps/terminal.h"
 #include "apps/training_task.h"
 #include "qkv/base/error.h"
-#include "qkv/hub/cache.h"
+#include "qkv/train/given_settings.h"
 
 namespace qkv::apps {
 namespace {
-
-constexpr const char* kDefaultEpochs = "40";
 
 struct TrainArguments {
   const TrainingTask* task = nullptr;  // none: as in the run to resume
@@ -57,61 +55,24 @@ std::string suggested_field(const std::string& name, const std::vector<std::stri
 
 // The field of --set: a full name, or the part after the namespace if it is unambiguous.
 std::string full_name(const train::Job& job, const std::string& name) {
-  std::vector<std::string> all, same;
-  for (const train::Field& field : job.fields()) {
-    if (field.name == name) return name;
-    all.push_back(field.name);
-    if (field.name.ends_with("." + name)) same.push_back(field.name);
-  }
+  const std::vector<std::string> same = train::settings_named(job, name);
   if (same.size() == 1) return same[0];
+  std::vector<std::string> all;
+  for (const train::Field& field : job.fields()) all.push_back(field.name);
   throw UsageError(concat("--set ", name, ": expected one of ", join(same.empty() ? all : same, ", "),
                           ", found \"", name, "\"", same.empty() ? suggested_field(name, all) : ""));
 }
 
-std::vector<std::pair<std::string, std::string>> given_fields(const train::Job& job,
-                                                              const TrainArguments& arguments) {
-  std::vector<std::pair<std::string, std::string>> given(arguments.fields.begin(), arguments.fields.end());
+train::GivenSettings given_settings(const train::Job& job, const TrainArguments& arguments) {
+  train::GivenSettings given{.preset = arguments.preset,
+                             .fields = {arguments.fields.begin(), arguments.fields.end()}};
   for (const std::string& set : arguments.sets) {
     const size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0)
       throw UsageError(concat("--set: expected FIELD=VALUE, found \"", set, "\""));
-    given.emplace_back(full_name(job, set.substr(0, equals)), set.substr(equals + 1));
+    given.fields.emplace_back(full_name(job, set.substr(0, equals)), set.substr(equals + 1));
   }
   return given;
-}
-
-bool is_limit(const std::string& field) {
-  return field == "train.max_epochs" || field == "train.max_steps" || field == "train.max_minutes";
-}
-
-// Applies the preset, then the settings of the resumed run, then the command line.
-void fill(train::Job& job, const std::optional<train::Fields>& saved, const TrainArguments& arguments) {
-  job.use_preset(arguments.preset.value_or(arguments.task->preset));
-  const auto given = given_fields(job, arguments);
-  std::set<std::string> names;
-  for (const auto& [name, value] : given) names.insert(name);
-  if (arguments.preset) names.insert("preset");
-  if (arguments.preset && names.contains("model.from")) {
-    throw UsageError(concat("--preset: expected none with --from, whose folder has its own sizes, found '",
-                            *arguments.preset, "'"));
-  }
-  const bool limited = std::ranges::any_of(names, is_limit);
-  if (saved) {
-    for (const auto& [name, value] : *saved) {
-      if (limited && is_limit(name)) continue;
-      if (arguments.preset && name.starts_with("model.")) continue;
-      job.set_field(name, value);
-    }
-  } else {
-    if (!limited) job.set_field("train.max_epochs", kDefaultEpochs);
-    if (names.contains("train.average_last") && !names.contains("optimizer.average_decay"))
-      job.set_field("optimizer.average_decay", "0");
-  }
-  for (const auto& [name, value] : given) {
-    if (!job.set_field(name, value))
-      throw UsageError(concat(name, ": not a setting of task ", job.task_name()));
-  }
-  if (!saved) job.complete(names);
 }
 
 // A library message with the command line's names for fields that have one.
@@ -135,7 +96,7 @@ std::string with_flags(const train::Job& job, std::string message) {
   for (const train::FieldFlag& flag : job.flags()) replace(flag.field, flag.flag);
   replace("resume it, replace it, or choose another folder",
           "--resume continues it, --overwrite starts a new run in its place");
-  if (message.starts_with("resume: ")) message = "--" + message;
+  if (message.starts_with("resume: ") || message.starts_with("preset: ")) message = "--" + message;
   return message;
 }
 
@@ -224,7 +185,8 @@ train::TrainResult run(TrainArguments& arguments, std::optional<train::RunFolder
                   : arguments.overwrite ? train::IfRunExists::replace
                                         : train::IfRunExists::refuse;
   try {
-    fill(*job, held ? held->settings() : arguments.saved, arguments);
+    train::fill(*job, arguments.task->preset, held ? held->settings() : arguments.saved,
+                given_settings(*job, arguments));
     progress.save_batches(job->options.save_batches);
     return held ? train::run_job(*job, std::move(*held), progress, stop.flag(), ranks)
                 : train::run_job(*job, progress, stop.flag(), ranks);
@@ -273,7 +235,7 @@ void repeat(TrainArguments& arguments) {
   arguments.task = &task_named(last->fields.at("task"), arguments.repeated);
   arguments.saved = last->fields;
   arguments.saved->erase("train.save_batches");  // of the repeated run
-  if (std::ranges::none_of(arguments.fields, [](const auto& field) { return is_limit(field.first); }))
+  if (std::ranges::none_of(arguments.fields, [](const auto& field) { return train::is_limit(field.first); }))
     arguments.fields["train.max_steps"] = std::to_string(last->state.steps);
 }
 
@@ -341,12 +303,6 @@ void add_flags(Command& command, const Arguments& arguments, const std::vector<t
       continue;
     }
     Option* option = command.add_text(flag.flag, take, help)->type_name(flag.unit);
-    if (flag.unit == "DIR") {  // of a model or its tokenizer
-      command.before_run([arguments, field = flag.field] {
-        if (const auto given = arguments->fields.find(field); given != arguments->fields.end())
-          given->second = hub::model_folder(given->second);
-      });
-    }
     if (const std::vector<std::string> choices = choices_of(flag.unit); !choices.empty())
       option->check(one_of(choices));
     if (!flag.value.empty() && help.find("(default: ") == std::string::npos) option->default_str(flag.value);

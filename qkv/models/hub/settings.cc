@@ -4,36 +4,16 @@
 
 #include "qkv/base/field_text.h"
 #include "qkv/models/hub/config_fields.h"
+#include "qkv/models/option_words.h"
 
 namespace qkv::models {
 namespace {
 
 template <class Enum>
-std::string name_in(std::initializer_list<const char*> names, Enum value) {
-  return names.begin()[static_cast<size_t>(value)];
+std::string name_of(Enum value) {
+  return field_text(words(value), value);
 }
-
 std::string name_of(Activation value) { return activation_name(value); }
-std::string name_of(nn::NormPlacement value) { return name_in({"post", "pre", "output", "both"}, value); }
-std::string name_of(nn::NormKind value) { return name_in({"layer", "rms"}, value); }
-std::string name_of(nn::SublayerOrder value) {
-  return name_in({"serial", "parallel", "parallel_one_norm"}, value);
-}
-std::string name_of(nn::QueryKeyNorm value) {
-  return name_in({"none", "head", "all_heads", "rotated_head", "each_head"}, value);
-}
-std::string name_of(nn::PositionKind value) {
-  return name_in({"sinusoidal_interleaved", "sinusoidal_halves", "sinusoidal_inclusive", "learned", "rotary",
-                  "relative", "alibi", "none"},
-                 value);
-}
-std::string name_of(nn::RotaryScalingKind value) {
-  return name_in({"none", "linear", "llama3", "yarn", "longrope"}, value);
-}
-std::string name_of(ClassificationTarget value) { return name_in({"nothing", "texts", "tokens"}, value); }
-std::string name_of(ProblemType value) {
-  return name_in({"single_label", "multi_label", "regression"}, value);
-}
 
 template <class Number>
 std::string numbers_text(const std::vector<Number>& numbers) {
