@@ -88,7 +88,7 @@ def test_the_server_answers_what_is_asked(place):
     lines = blocks("sh")[2].splitlines()
     [serve] = [line for line in lines if line.startswith("qkv serve")]
     assert lines.index(serve) == 1 and all(line.startswith("curl ") for line in lines[2:]) and len(lines) == 4
-    run(place, ["sh", "-euc", lines[0]])
+    run(place, ["sh", "-euc", f"{lines[0]}\nqkv pull HuggingFaceTB/SmolLM2-135M-Instruct"])
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
