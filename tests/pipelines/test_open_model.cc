@@ -117,7 +117,7 @@ TEST(OpenModel, ErrorNamesTheKindAndItsPipelines) {
                {"a language model (", "llama, mistral", "found \"bert\"", "a text encoder",
                 "qkv fill-mask, classify, tag or embed"});
   expect_parts(message_of<DataError>([] { open_text_encoder(kModels / "vit_images"); }),
-               {"a text encoder (bert, roberta, xlm-roberta, camembert, distilbert, modernbert, t5, gpt2, ",
+               {"a text encoder (bert, roberta, ",
                 "found \"vit\"", "an image encoder", "qkv classify or embed"});
   expect_parts(message_of<DataError>([] { open_text_encoder(kData / "pipelines/golden/marian"); }),
                {"a text encoder", "found \"marian\"", "an encoder-decoder", "qkv translate"});
