@@ -116,9 +116,9 @@ TEST(OpenModel, ErrorNamesTheKindAndItsPipelines) {
   expect_parts(message_of<DataError>([] { open_language_model(kModels / "bert_texts"); }),
                {"a language model (", "llama, mistral", "found \"bert\"", "a text encoder",
                 "qkv fill-mask, classify, tag or embed"});
-  expect_parts(message_of<DataError>([] { open_text_encoder(kModels / "vit_images"); }),
-               {"a text encoder (bert, roberta, ",
-                "found \"vit\"", "an image encoder", "qkv classify or embed"});
+  expect_parts(
+      message_of<DataError>([] { open_text_encoder(kModels / "vit_images"); }),
+      {"a text encoder (bert, roberta, ", "found \"vit\"", "an image encoder", "qkv classify or embed"});
   expect_parts(message_of<DataError>([] { open_text_encoder(kData / "pipelines/golden/marian"); }),
                {"a text encoder", "found \"marian\"", "an encoder-decoder", "qkv translate"});
   expect_parts(message_of<DataError>([] { open_image_encoder(kData / "pipelines/golden/t5"); }),
