@@ -111,6 +111,28 @@ TEST(SentenceVectorFiles, ADecoderBesideModulesIsAnEncoderAndOthersCanBeOne) {
   EXPECT_TRUE(std::ranges::equal(last.at(0).values, hidden.slice_rows(2, 1).values()));
 }
 
+TEST(SentenceVectorFiles, AHeadThatTheWeightsLackIsNotNeeded) {
+  const json& one = case_named("mean_normalized");
+  const std::filesystem::path model = kGoldenModels / one["model"].get<std::string>();
+  json files = one["files"];
+  const auto texts = golden()["texts"].get<std::vector<std::string>>();
+  const Folder whole(files, model);
+  json config = json::parse(read_file(model / "config.json"));
+  ASSERT_EQ(config["architectures"][0], "BertModel");
+  config["architectures"] = {"BertForMaskedLM"};
+  files["config.json"] = config;
+  const Folder headless(files, model);
+  const TextEmbedder expected(whole.path()), found(headless.path());
+  for (const std::string& text : texts) {
+    EXPECT_EQ(found(std::vector{text}, found.default_options()).at(0).values,
+              expected(std::vector{text}, expected.default_options()).at(0).values);
+  }
+  files.erase("modules.json");
+  const Folder other(files, model);
+  testing::expect_parts(message_of<DataError>([&] { TextEmbedder(other.path()); }),
+                        {"cls.predictions.transform.dense.weight"});
+}
+
 TEST(SentenceVectorFiles, AVectorDoesNotDependOnOtherTexts) {
   const json& one = case_named("decoder_last_token");
   const Folder folder(one["files"], kGoldenModels / "qwen3");

@@ -207,6 +207,21 @@ void untie_if_stored_apart(const TensorFiles& files, const WeightMap& map, Langu
 template <class Config>
 void untie_if_stored_apart(const TensorFiles& /*files*/, const WeightMap& /*map*/, Config& /*config*/) {}
 
+// sentence-transformers writes the weights without a head beside the "architectures" of the model that it
+// began with (all-mpnet-base-v2: "MPNetForMaskedLM").
+void drop_absent_head(const std::filesystem::path& folder, const TensorFiles& files, const WeightMap& map,
+                      const EncoderFamily& family, TextEncoderConfig& config) {
+  if (!config.masked_language || !read_model_file(folder, kModules)) return;
+  const auto names = possible_names(map, mapped_name(map, "masked_language.dense.weight"));
+  if (std::ranges::any_of(names, [&](const std::string& name) { return files.contains(name); })) return;
+  config.masked_language = config.next_sentence = false;
+  config.pooler = family.classes.front().pooler;
+}
+
+template <class Family, class Config>
+void drop_absent_head(const std::filesystem::path& /*folder*/, const TensorFiles& /*files*/,
+                      const WeightMap& /*map*/, const Family& /*family*/, Config& /*config*/) {}
+
 template <class Model, class Family>
 std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
                             std::span<const Family> families, const LoadOptions& options) {
@@ -219,7 +234,9 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   }
   const TensorFiles files = with_io_errors(
       [&] { return TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading); });
-  untie_if_stored_apart(files, weight_map_of(*family, config, opened.layouts), config);
+  const WeightMap of_config = weight_map_of(*family, config, opened.layouts);
+  untie_if_stored_apart(files, of_config, config);
+  drop_absent_head(folder, files, of_config, *family, config);
   std::unique_ptr<Model> model;
   try {
     model = std::make_unique<Model>(config);
