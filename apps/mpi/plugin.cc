@@ -60,13 +60,13 @@ const char* host(int of) { return hosts[static_cast<size_t>(of)].c_str(); }
 
 const char* send(int to, int channel, const void* bytes, size_t count, void** request) {
   auto* const made = new MPI_Request;
-  *request = made;
+  *request = static_cast<void*>(made);
   return result_of(MPI_Isend(bytes, static_cast<int>(count), MPI_BYTE, to, channel, MPI_COMM_WORLD, made));
 }
 
 const char* receive(int from, int channel, void* bytes, size_t count, void** request) {
   auto* const made = new MPI_Request;
-  *request = made;
+  *request = static_cast<void*>(made);
   return result_of(MPI_Irecv(bytes, static_cast<int>(count), MPI_BYTE, from, channel, MPI_COMM_WORLD, made));
 }
 

@@ -30,7 +30,7 @@ int most(const std::function<const char*(const char*)>& get, std::initializer_li
   int count = 1;
   for (const char* name : names) {
     if (const char* const value = get ? get(name) : std::getenv(name))
-      count = std::max(count, std::atoi(value));
+      count = std::max(count, static_cast<int>(std::strtol(value, nullptr, 10)));
   }
   return count;
 }

@@ -98,7 +98,7 @@ void GradientSum::give(const std::vector<std::string>& present) {
     if (owners_[i] != own) continue;
     for (auto& [at, gradient] : nodes[i])
       sums[i].push(at, std::exchange(gradient, {}),
-                   [](Tensor left, Tensor right) { return add(std::move(left), right); });
+                   [](Tensor left, const Tensor& right) { return add(std::move(left), right); });
     for (auto& node : own_.nodes()) node.sum[i] = {};
     if (const Tensor sum = sums[i].take(); sum.defined()) parameters_[i].parameter.variable.add_grad(sum);
   }
