@@ -255,8 +255,9 @@ std::string to_svg(const AttentionReport& report, const SvgOptions& options) {
   if (!drawn) {
     throw UsageError(concat("attention drawing: expected a part, layer and head of the report, found part ",
                             options.part ? name_of(*options.part) : "any", ", layer ",
-                            options.layer ? std::to_string(*options.layer + 1) : "any", ", head ",
-                            options.head ? std::to_string(*options.head + 1) : "any", ", counted from 1"));
+                            options.layer ? std::to_string(int64_t{*options.layer} + 1) : "any", ", head ",
+                            options.head ? std::to_string(int64_t{*options.head} + 1) : "any",
+                            ", counted from 1"));
   }
   const std::string width = number(drawing.width + kMargin), height = number(drawing.height + kMargin / 2);
   return concat(

@@ -43,7 +43,7 @@ Variable Norm::operator()(const Variable& x) const {
   if (parts_ == 1) return normalised(x);
   const int64_t rows = x.value().rows();
   const Variable y = normalised(reshape(x, {rows * parts_, features_}));
-  const Variable joined = reshape(y, {rows, parts_ * features_});
+  Variable joined = reshape(y, {rows, parts_ * features_});
   if (part_weights_.empty()) return joined;
   std::vector<Variable> weights;
   for (const Parameter& weight : part_weights_) weights.push_back(weight.variable);
