@@ -10,6 +10,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
+#include "qkv/tensor/block_codes.h"
 #include "qkv/tensor/block_dtypes.h"
 #include "qkv/tensor/half.h"
 
@@ -33,15 +34,16 @@ struct IntegerLevels {
   float operator()(float number) const { return nearest_integer(std::clamp(number, lowest, highest)); }
 };
 
+IntegerLevels levels_of(DType dtype) {
+  const auto [lowest, highest] = integers_of(dtype);
+  return {static_cast<float>(lowest), static_cast<float>(highest)};
+}
+
 struct StepLevels {
   std::array<float, 16> steps, middles;  // middles[i]: between steps i - 1 and i
 
   StepLevels() {
-    std::array<std::byte, 18> block{};
-    for (size_t i = 0; i < 16; ++i) block[2 + i] = static_cast<std::byte>(i);
-    NumberGroup group;
-    read_block(DType::iq4_nl, block.data(), &group);
-    for (size_t i = 0; i < 16; ++i) steps[i] = group.integers[i];
+    std::ranges::copy(steps_of_iq4_nl(), steps.begin());
     for (size_t i = 1; i < 16; ++i) middles[i] = (steps[i - 1] + steps[i]) / 2;
   }
   float operator()(float number) const {
@@ -189,100 +191,51 @@ void put_half(float number, std::byte* to) {
   std::memcpy(to, &half, sizeof half);
 }
 
-// The low four bits of 32 numbers: the first 16 in the low halves of the bytes.
-void put_nibbles(const uint8_t* codes, std::byte* to) {
-  for (int i = 0; i < 16; ++i) to[i] = static_cast<std::byte>((codes[i] & 15) | (codes[i + 16] & 15) << 4);
-}
-
-void put_fifth_bits(const uint8_t* codes, std::byte* to) {
-  uint32_t bits = 0;
-  for (int i = 0; i < 32; ++i) bits |= static_cast<uint32_t>(codes[i] >> 4 & 1) << i;
-  std::memcpy(to, &bits, sizeof bits);
-}
-
-// q4_k and q5_k: two groups share 32 bytes of low bits.
-void put_k_codes(const uint8_t* codes, int bits, std::byte* to) {
-  std::byte* const low = to + (bits == 5 ? 48 : 16);
-  for (int pair = 0; pair < 4; ++pair) {
-    for (int i = 0; i < 32; ++i) {
-      const uint8_t* const at = codes + pair * 64 + i;
-      low[pair * 32 + i] = static_cast<std::byte>((at[0] & 15) | (at[32] & 15) << 4);
-    }
-  }
-  for (int i = 0; bits == 5 && i < 32; ++i) {
-    int fifths = 0;
-    for (int g = 0; g < 8; ++g) fifths |= (codes[g * 32 + i] >> 4) << g;
-    to[16 + i] = static_cast<std::byte>(fifths);
-  }
-}
-
-void put_q6_k_codes(const uint8_t* codes, std::byte* to) {
-  std::memset(to, 0, 192);
-  for (int g = 0; g < 16; ++g) {  // the layout of read_block()
-    const int half = g / 8, run = g % 8 / 2, within = g % 2 * 16;
-    std::byte* const low = to + half * 64 + run % 2 * 32 + within;
-    std::byte* const high = to + 128 + half * 32 + within;
-    for (int i = 0; i < 16; ++i) {
-      const int code = codes[g * 16 + i];
-      low[i] |= static_cast<std::byte>((code & 15) << (run / 2 * 4));
-      high[i] |= static_cast<std::byte>((code >> 4) << (run * 2));
-    }
-  }
-}
-
 void put_q8_0(const float* numbers, std::byte* to) {
-  const IntegerLevels levels{-128, 127};
+  const IntegerLevels levels = levels_of(DType::q8_0);
   const float scale = std::abs(best_scale(numbers, 32, levels, {127}, as_half));
   put_half(scale, to);
   uint8_t codes[32];
   put_codes(numbers, 32, levels, {scale, 0}, 0, codes);  // negative ones as two's complements
-  std::memcpy(to + 2, codes, 32);
+  pack_codes(DType::q8_0, codes, to);
 }
 
 // q4_0 and q5_0: integers from -2^(bits - 1) on.
-void put_symmetric(const float* numbers, int bits, std::byte* to) {
-  const int half = 1 << (bits - 1);
-  const IntegerLevels levels{static_cast<float>(-half), static_cast<float>(half - 1)};
+void put_symmetric(DType dtype, const float* numbers, std::byte* to) {
+  const IntegerLevels levels = levels_of(dtype);
   const float scale = best_scale(numbers, 32, levels, {levels.lowest, levels.highest}, as_half);
   uint8_t codes[32];
-  put_codes(numbers, 32, levels, {scale, 0}, -half, codes);
+  put_codes(numbers, 32, levels, {scale, 0}, integers_of(dtype).lowest, codes);
   put_half(scale, to);
-  if (bits == 5) put_fifth_bits(codes, to + 2);
-  put_nibbles(codes, to + (bits == 5 ? 6 : 2));
+  pack_codes(dtype, codes, to);
 }
 
 // q4_1 and q5_1.
-void put_with_offset(const float* numbers, int bits, std::byte* to) {
-  const IntegerLevels levels{0, static_cast<float>((1 << bits) - 1)};
+void put_with_offset(DType dtype, const float* numbers, std::byte* to) {
+  const IntegerLevels levels = levels_of(dtype);
   const Line line = best_line(numbers, 32, levels.highest, false, as_half);
   uint8_t codes[32];
   put_codes(numbers, 32, levels, line, 0, codes);
   put_half(line.scale, to);
   put_half(line.offset, to + 2);
-  if (bits == 5) put_fifth_bits(codes, to + 4);
-  put_nibbles(codes, to + (bits == 5 ? 8 : 4));
+  pack_codes(dtype, codes, to);
 }
 
-const StepLevels& steps_of_iq4_nl() {
+const StepLevels& step_levels() {
   static const StepLevels levels;
   return levels;
 }
 
-uint8_t step_code(float step) {
-  const auto& steps = steps_of_iq4_nl().steps;
-  return static_cast<uint8_t>(std::ranges::find(steps, step) - steps.begin());
-}
-
 void put_iq4_nl(const float* numbers, std::byte* to) {
-  const StepLevels& levels = steps_of_iq4_nl();
+  const StepLevels& levels = step_levels();
   const float scale = best_scale(numbers, 32, levels, {levels.steps.front(), levels.steps.back()}, as_half);
   uint8_t codes[32];
   for (int i = 0; i < 32; ++i) {
     const float level = levels(scale == 0 ? 0 : numbers[i] / scale);
-    codes[i] = step_code(level);
+    codes[i] = code_of_step(level);
   }
   put_half(scale, to);
-  put_nibbles(codes, to + 2);
+  pack_codes(DType::iq4_nl, codes, to);
 }
 
 // The groups of a block: line g is scale * scales[g] and offset * offsets[g], with the block's f16 scale and
@@ -386,12 +339,8 @@ struct BlockScales {
 };
 
 // q4_k and q5_k: eight groups with scales and minima of six bits.
-void put_q4_k_or_q5_k(const float* numbers, int bits, std::byte* to) {
-  BlockScales block{.groups = 8,
-                    .width = 32,
-                    .least_scale = 0,
-                    .most = 63,
-                    .levels = {0, static_cast<float>((1 << bits) - 1)}};
+void put_q4_k_or_q5_k(DType dtype, const float* numbers, std::byte* to) {
+  BlockScales block{.groups = 8, .width = 32, .least_scale = 0, .most = 63, .levels = levels_of(dtype)};
   std::array<Line, 16> alone;
   Line most;
   for (int g = 0; g < 8; ++g) {
@@ -412,11 +361,12 @@ void put_q4_k_or_q5_k(const float* numbers, int bits, std::byte* to) {
     packed[g + 4] = static_cast<std::byte>(block.offsets[g] | (minimum >> 4) << 6);
     packed[g + 8] = static_cast<std::byte>((scale & 15) | (minimum & 15) << 4);
   }
-  put_k_codes(codes, bits, to);
+  pack_codes(dtype, codes, to);
 }
 
 void put_q6_k(const float* numbers, std::byte* to) {
-  BlockScales block{.groups = 16, .width = 16, .least_scale = -128, .most = 127, .levels = {-32, 31}};
+  BlockScales block{
+      .groups = 16, .width = 16, .least_scale = -128, .most = 127, .levels = levels_of(DType::q6_k)};
   std::array<Line, 16> alone;
   float extreme = 0;
   for (int g = 0; g < 16; ++g) {
@@ -436,7 +386,7 @@ void put_q6_k(const float* numbers, std::byte* to) {
   }
   uint8_t codes[256];
   block.codes(numbers, -32, codes);
-  put_q6_k_codes(codes, to);
+  pack_codes(DType::q6_k, codes, to);
   for (int g = 0; g < 16; ++g) to[192 + g] = static_cast<std::byte>(block.scales[static_cast<size_t>(g)]);
   put_half(block.whole.scale, to + 208);
 }
@@ -446,19 +396,16 @@ void put_block(DType dtype, const float* numbers, std::byte* to) {
     case DType::q8_0:
       return put_q8_0(numbers, to);
     case DType::q4_0:
-      return put_symmetric(numbers, 4, to);
     case DType::q5_0:
-      return put_symmetric(numbers, 5, to);
+      return put_symmetric(dtype, numbers, to);
     case DType::q4_1:
-      return put_with_offset(numbers, 4, to);
     case DType::q5_1:
-      return put_with_offset(numbers, 5, to);
+      return put_with_offset(dtype, numbers, to);
     case DType::iq4_nl:
       return put_iq4_nl(numbers, to);
     case DType::q4_k:
-      return put_q4_k_or_q5_k(numbers, 4, to);
     case DType::q5_k:
-      return put_q4_k_or_q5_k(numbers, 5, to);
+      return put_q4_k_or_q5_k(dtype, numbers, to);
     case DType::q6_k:
       return put_q6_k(numbers, to);
     case DType::f16:
@@ -502,57 +449,6 @@ void quantize_blocks(DType dtype, const float* numbers, int64_t count, void* to)
   });
 }
 
-IntegerRange integers_of(DType dtype) {
-  switch (dtype) {
-    case DType::q8_0:
-      return {-128, 127};
-    case DType::q4_0:
-      return {-8, 7};
-    case DType::q5_0:
-      return {-16, 15};
-    case DType::q6_k:
-      return {-32, 31};
-    case DType::q5_1:
-    case DType::q5_k:
-      return {0, 31};
-    case DType::iq4_nl:
-      return {-127, 113};
-    default:
-      return {0, 15};
-  }
-}
-
-int8_t nearest_step(float level) { return static_cast<int8_t>(steps_of_iq4_nl()(level)); }
-
-void put_integers(DType dtype, const NumberGroup* groups, std::byte* block) {
-  const int64_t count = layout_of(dtype).block, width = group_of(dtype);
-  uint8_t codes[256];
-  const int lowest = dtype == DType::q8_0 ? 0 : integers_of(dtype).lowest;  // q8_0: two's complements
-  for (int64_t i = 0; i < count; ++i) {
-    const int8_t integer = groups[i / width].integers[i % width];
-    codes[i] = dtype == DType::iq4_nl ? step_code(integer) : static_cast<uint8_t>(integer - lowest);
-  }
-  switch (dtype) {
-    case DType::q8_0:
-      std::memcpy(block + 2, codes, 32);
-      break;
-    case DType::q5_0:
-      put_fifth_bits(codes, block + 2);
-      return put_nibbles(codes, block + 6);
-    case DType::q5_1:
-      put_fifth_bits(codes, block + 4);
-      return put_nibbles(codes, block + 8);
-    case DType::q4_1:
-      return put_nibbles(codes, block + 4);
-    case DType::q4_k:
-      return put_k_codes(codes, 4, block);
-    case DType::q5_k:
-      return put_k_codes(codes, 5, block);
-    case DType::q6_k:
-      return put_q6_k_codes(codes, block);
-    default:  // q4_0 and iq4_nl
-      return put_nibbles(codes, block + 2);
-  }
-}
+int8_t nearest_step(float level) { return static_cast<int8_t>(step_levels()(level)); }
 
 }  // namespace qkv

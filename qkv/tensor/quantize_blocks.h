@@ -22,15 +22,6 @@ namespace qkv {
 // and, but for f32 and bf16, for one beyond f16's range; UsageError for another dtype or count.
 void quantize_blocks(DType dtype, const float* numbers, int64_t count, void* to);
 
-// Replaces the integers of a block by those of its groups, as read_block() gives them. Scales stay. Requires
-// integers that the format can hold.
-void put_integers(DType dtype, const NumberGroup* groups, std::byte* block);
-
-// The smallest and the largest integer; of iq4_nl, the outermost steps.
-struct IntegerRange {
-  int8_t lowest, highest;
-};
-IntegerRange integers_of(DType dtype);
 // The step of iq4_nl nearest to a number divided by its scale.
 int8_t nearest_step(float level);
 

@@ -7,6 +7,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/tensor/block_codes.h"
 #include "qkv/tensor/block_dtypes.h"
 #include "qkv/tensor/quantize_blocks.h"
 
