@@ -16,7 +16,7 @@ int launched_processes(const std::function<const char*(const char*)>& get = {});
 int launched_on_host(const std::function<const char*(const char*)>& get = {});
 
 struct MpiOptions {
-  // A rank that does not answer for so many seconds is lost, and ends all.
+  // Seconds without an answer after which a rank counts as lost and the run ends.
   double timeout = 30;
   // Called with the message before a lost rank ends this process, on another thread.
   std::function<void(const std::string&)> on_lost = {};

@@ -4,8 +4,8 @@
 //
 // Arguments are valid: callers have checked shapes, ids and strides. Pointers are device addresses. On the
 // host are: the argument structs, query_offsets and key_offsets of AttentionShape, those of Segments,
-// `offsets` of AttentionCapture, and `weight_offsets` of CachedAttention, and the rows of a cache (not
-// the blocks that they name). Arrays without a stride are contiguous. Kernels are synchronous,
+// `offsets` of AttentionCapture, `weight_offsets` of CachedAttention, and the rows of a cache (not the blocks
+// that they name). Arrays without a stride are contiguous. Kernels are synchronous,
 // or behave as if they were. A row of a result has the same bits whatever the other rows are.
 
 #include <cstdint>

@@ -85,8 +85,8 @@ int64_t block_bytes(int64_t positions, int64_t width, DType dtype) {
                             " positions of width ", width));
   }
   if (!fits_blocks(dtype, width)) {
-    throw UsageError(concat("cache: expected keys and values of a multiple of ", layout_of(dtype).block,
-                            " numbers for dtype ", name_of(dtype), ", found ", width));
+    throw UsageError(concat("cache dtype ", name_of(dtype), ": expected keys and values of a multiple of ",
+                            layout_of(dtype).block, " numbers (key heads times d_k or d_v), found ", width));
   }
   return static_cast<int64_t>(bytes_of(dtype, whole_blocks(positions) * width));
 }

@@ -247,6 +247,10 @@ TEST_P(LanguageCommands, MemoryOfTheEngineChangesNoResult) {
             found);
   EXPECT_EQ(results(generate_ + "8 --cache-bytes 1000000 --cache-dtype f32", expected_), found);
   EXPECT_NE(results(generate_ + "8 --cache-dtype bf16", expected_), found) << "rounded keys and values";
+  // The goldens' keys are narrower than a block.
+  const Outcome narrow = run(generate_ + "8 --cache-dtype q8_0 --prompt a");
+  EXPECT_EQ(narrow.status, 2);
+  expect_parts(narrow.err, {"qkv: cache dtype q8_0: expected keys and values of a multiple of 32 numbers"});
   const Outcome refused = run(generate_ + "8 --prompt a --cache-bytes 10");
   EXPECT_EQ(refused.status, 1);
   expect_parts(refused.err, {"qkv: text 1: request: expected one that needs at most", "--cache-bytes of 10"});

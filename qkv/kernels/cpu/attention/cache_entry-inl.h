@@ -22,8 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 
 // q8_0: blocks of 32 numbers, an f16 scale and the integers.
-inline constexpr int64_t kCacheBlock = 32;
-inline constexpr size_t kCacheBlockBytes = 34;
+inline constexpr int64_t kCacheBlock = layout_of(DType::q8_0).block;
+inline constexpr size_t kCacheBlockBytes = layout_of(DType::q8_0).bytes;
 
 // to[i] = number first + i of an entry, for i < count. Exact.
 HWY_INLINE void widen_entry(DType dtype, const std::byte* entry, int64_t first, int64_t count,
