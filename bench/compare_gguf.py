@@ -77,7 +77,9 @@ def qkv_round(arguments, file, lines, work):
     process = LineProcess([arguments.qkv, "generate", file, "--json", "--threads", str(arguments.threads), "--max-new-tokens", str(new),
                            "--min-new-tokens", str(new), "--chunk-lines", str(texts), "--batch-tokens", "0"])
     process.timed_together(["a b"] * texts)
-    seconds = process.timed_together(lines)
+    answers, seconds = process.timed_together(lines)
+    if any(len(json.loads(answer)["texts"][0]["ids"]) != new for answer in answers):
+        raise SystemExit(f"qkv: expected {new} tokens a text, found {answers}")
     return {"rate": rate(work, seconds), "memory": process.end() - idle}
 
 

@@ -102,13 +102,15 @@ class LineProcess:
         return answers, latencies
 
     def timed_together(self, lines):
-        """The seconds until all of these lines, sent at once, have answers."""
+        """The answers to lines that are sent at once, and the seconds until the last."""
         began = time.perf_counter()
         self.process.stdin.write("".join(line + "\n" for line in lines))
         self.process.stdin.flush()
-        for _ in lines:
-            self.process.stdout.readline()
-        return time.perf_counter() - began
+        answers = [self.process.stdout.readline() for _ in lines]
+        seconds = time.perf_counter() - began
+        if not all(answers):
+            sys.exit(f"{self.command[0]}: expected {len(lines)} answers, found {answers}")
+        return answers, seconds
 
     def end(self):
         """Returns the peak resident memory in MB."""

@@ -103,9 +103,8 @@ std::string type_of(const Value& value) {
 template <class Options>
 void list_fields(nb::list& list) {
   Options::visit_fields(Options(), [&](const OptionField& field, const auto& value) {
-    std::string help(field.help);
-    std::ranges::replace(help, '\n', ' ');
-    list.append(nb::make_tuple(nb::str(field.name.data(), field.name.size()), type_of(value), help));
+    list.append(nb::make_tuple(nb::str(field.name.data(), field.name.size()), type_of(value),
+                               nb::str(field.help.data(), field.help.size())));
   });
 }
 

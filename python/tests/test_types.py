@@ -37,7 +37,7 @@ DOES_NOT = {  # and what the error names
 
 
 def test_a_type_checker_knows_the_options(tmp_path):
-    pytest.importorskip("mypy", reason="needs mypy")
+    pytest.importorskip("mypy", reason="scripts/packages-pypi-python.txt")
     for index, code in enumerate([FITS, *DOES_NOT]):
         (tmp_path / f"case{index}.py").write_text(code)
     package = Path(qkv.__file__).parents[1]

@@ -253,11 +253,12 @@ std::string to_svg(const AttentionReport& report, const SvgOptions& options) {
     drawn = true;
   }
   if (!drawn) {
+    const auto number_of = [](std::optional<int> index) {
+      return index ? concat(int64_t{*index} + 1, " (index ", *index, ")") : std::string("any");
+    };
     throw UsageError(concat("attention drawing: expected a part, layer and head of the report, found part ",
                             options.part ? name_of(*options.part) : "any", ", layer ",
-                            options.layer ? std::to_string(int64_t{*options.layer} + 1) : "any", ", head ",
-                            options.head ? std::to_string(int64_t{*options.head} + 1) : "any",
-                            ", counted from 1"));
+                            number_of(options.layer), ", head ", number_of(options.head)));
   }
   const std::string width = number(drawing.width + kMargin), height = number(drawing.height + kMargin / 2);
   return concat(

@@ -93,8 +93,8 @@ void SearchOptions::visit_fields(Self&& self, const Visit& visit) {
         self.length_penalty);
   visit({"length_penalty_type",
          "",
-         "Divisor of an output's log-probability\n"
-         "  transformers: length ^ alpha\n"
+         "Divisor of an output's log-probability:\n"
+         "  transformers: length ^ alpha;\n"
          "  gnmt: ((5 + length) / 6) ^ alpha (Wu et al. 2016)",
          {},
          kGnmt},

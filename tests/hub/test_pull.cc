@@ -255,14 +255,14 @@ TEST_F(Pull, GetsLargeFilesSideBySide) {
   std::mutex mutex;
   std::condition_variable changed;
   int arrived = 0;
-  bool together = false;
+  bool together = true;
   hub_.instead = [&](const Request& request) -> std::optional<Reply> {
     if (!request.target.starts_with("/lfs/") || request.target.ends_with(hub_.checksum("model.safetensors")))
       return std::nullopt;
     std::unique_lock lock(mutex);
     ++arrived;
     changed.notify_all();
-    together = changed.wait_for(lock, 10s, [&] { return arrived == 3; });
+    together &= changed.wait_for(lock, 10s, [&] { return arrived == 3; });
     return std::nullopt;
   };
   const HttpTestServer server(handler());
@@ -270,6 +270,7 @@ TEST_F(Pull, GetsLargeFilesSideBySide) {
   std::vector<int64_t> bytes;
   pulling.on_progress = [&](const hub::PullProgress& progress) { bytes.push_back(progress.bytes); };
   const hub::PullResult result = hub::pull(pulling);
+  EXPECT_EQ(arrived, 3);
   EXPECT_TRUE(together);
   expect_pulled(result);
   EXPECT_EQ(result.downloaded_bytes, 3'400'008);
@@ -299,6 +300,37 @@ TEST_F(Pull, EndsAllTransfersWhenOneFails) {
   EXPECT_FALSE(fs::exists(repository() / "refs"));
   broken = false;
   expect_pulled(hub::pull(options(server)));
+}
+
+TEST_F(Pull, StopsTransfersSideBySideAndResumesThem) {
+  for (const char* const shard : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
+    hub_.files[shard] = FakeHub::content(1'100'000, static_cast<uint32_t>(shard[10]));
+    hub_.lfs.insert(shard);
+  }
+  std::atomic<bool> slow = true;
+  hub_.instead = [&](const Request& request) -> std::optional<Reply> {
+    for (const char* const shard : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
+      if (!slow || !request.target.starts_with("/lfs/") || !request.target.ends_with(hub_.checksum(shard)))
+        continue;
+      Reply reply = FakeHub::ranged(request, hub_.files.at(shard));
+      reply.piece = 50;  // 22 seconds
+      return reply;
+    }
+    return std::nullopt;
+  };
+  const HttpTestServer server(handler());
+  hub::PullOptions pulling = options(server);
+  std::atomic<bool> stop = false;
+  pulling.stop = &stop;
+  pulling.on_progress = [&](const hub::PullProgress& progress) { stop = progress.bytes > 201'000; };
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_THROW(hub::pull(pulling), Stopped);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+  EXPECT_FALSE(fs::exists(repository() / "refs"));
+  slow = false;
+  const hub::PullResult result = hub::pull(options(server));
+  expect_pulled(result);
+  EXPECT_LT(result.downloaded_bytes, 2'200'000) << "what had arrived is kept";
 }
 
 TEST_F(Pull, StopsWhileTheServerIsSilent) {
