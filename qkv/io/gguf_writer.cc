@@ -46,9 +46,10 @@ std::string list_of(uint32_t kind, std::span<const T> values) {
 size_t bytes_of(const GgufWriter::Tensor& tensor) {
   return qkv::bytes_of(tensor.dtype, tensor.shape.numel());
 }
-size_t padding_after(size_t bytes) { return (kDataAlignment - bytes % kDataAlignment) % kDataAlignment; }
 
 }  // namespace
+
+size_t gguf_padding(size_t bytes) { return (kDataAlignment - bytes % kDataAlignment) % kDataAlignment; }
 
 void GgufMetadata::put(std::string_view key, std::string value) {
   const auto [place, is_new] = places_.emplace(key, values_.size());
@@ -129,9 +130,9 @@ std::string gguf_header(const std::filesystem::path& path, const GgufMetadata& m
       append(header, static_cast<uint64_t>(tensor.shape[static_cast<int>(axis)]));
     append(header, *type);
     append(header, uint64_t{begin});
-    begin += bytes_of(tensor) + padding_after(bytes_of(tensor));
+    begin += bytes_of(tensor) + gguf_padding(bytes_of(tensor));
   }
-  header.append(padding_after(header.size()), '\0');
+  header.append(gguf_padding(header.size()), '\0');
   return header;
 }
 
@@ -152,7 +153,7 @@ void GgufWriter::write(const void* data, size_t bytes) {
   file_.write(data, bytes);
   written_ += bytes;
   if (bytes < rest) return;
-  pad(padding_after(written_));
+  pad(gguf_padding(written_));
   ++current_;
   written_ = 0;
 }

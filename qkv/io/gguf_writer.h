@@ -69,6 +69,9 @@ class GgufWriter {
   size_t current_ = 0, written_ = 0;  // the tensor that write() continues, and its bytes so far
 };
 
+// The zeros that follow a tensor's data of this many bytes.
+size_t gguf_padding(size_t bytes);
+
 // The bytes of a file before its data. Throws UsageError for a name that is empty or repeated, for a dtype
 // that GGUF files do not have and for rows that are no multiple of its block. `path` is for messages.
 std::string gguf_header(const std::filesystem::path& path, const GgufMetadata& metadata,

@@ -4,6 +4,7 @@
 
 namespace qkv::kernels {
 
+// A TransformerConfig has all but the first.
 Words<Activation> words(Activation /*kind*/) {
   static constexpr std::array<std::pair<std::string_view, Activation>, 7> kWords{
       {{"identity", Activation::identity},
@@ -26,6 +27,7 @@ Words<NormKind> words(NormKind /*kind*/) {
 
 namespace qkv::nn {
 
+// A TransformerConfig has the first two.
 Words<NormPlacement> words(NormPlacement /*kind*/) {
   static constexpr std::array<std::pair<std::string_view, NormPlacement>, 4> kWords{
       {{"post", NormPlacement::post},
@@ -35,6 +37,7 @@ Words<NormPlacement> words(NormPlacement /*kind*/) {
   return kWords;
 }
 
+// A TransformerConfig has all but the last.
 Words<PositionKind> words(PositionKind /*kind*/) {
   static constexpr std::array<std::pair<std::string_view, PositionKind>, 8> kWords{
       {{"sinusoidal_interleaved", PositionKind::sinusoidal_interleaved},

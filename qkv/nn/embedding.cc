@@ -75,13 +75,15 @@ AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& l
     case PositionKind::sinusoidal_inclusive:
       break;
   }
-  if (options.first_row != 0 && options.kind != PositionKind::sinusoidal_interleaved &&
-      options.kind != PositionKind::sinusoidal_halves) {
+  const bool shifts =
+      options.kind == PositionKind::learned || options.kind == PositionKind::sinusoidal_inclusive;
+  const int64_t first = shifts ? options.first_row : 0;
+  if (first != 0) {
     positions = positions.clone();
-    for (int32_t& row : positions.values<int32_t>()) row += static_cast<int32_t>(options.first_row);
+    for (int32_t& row : positions.values<int32_t>()) row += static_cast<int32_t>(first);
   }
   if (options.kind == PositionKind::learned) return {learned.variable, std::move(positions)};
-  return {shared_sinusoids(options.kind, last + options.first_row + 1, config.table_width(), device),
+  return {shared_sinusoids(options.kind, last + first + 1, config.table_width(), device),
           std::move(positions)};
 }
 

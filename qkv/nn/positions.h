@@ -63,7 +63,7 @@ struct RotaryScaling {
 struct PositionOptions {
   PositionKind kind = PositionKind::none;
   int64_t max_positions = 512;  // of learned positions; other tables grow on demand
-  int64_t first_row = 0;        // of learned and sinusoidal positions: the table row of position 0
+  int64_t first_row = 0;        // of learned and sinusoidal_inclusive positions: the table row of position 0
   // Of learned positions that are not given: tokens with this id take the row before first_row and are not
   // counted (RoBERTa, fairseq); -1: every token counts.
   int64_t pad_id = -1;

@@ -40,7 +40,8 @@ Reranker::Reranker(const std::filesystem::path& folder, const models::LoadOption
 
 RerankOptions Reranker::default_options() const {
   const std::filesystem::path& folder = encoder()->folder;
-  return {.raw = has_raw_scores(folder), .max_length = max_text_length(folder, model(), tokenizer())};
+  return {.raw = has_raw_scores(folder),
+          .max_length = max_text_length(folder, model().config(), tokenizer())};
 }
 
 RerankRequest Reranker::prepare(std::string_view query, std::string_view text,

@@ -9,6 +9,7 @@
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/config_writer.h"
 #include "qkv/models/hub/model_file.h"
+#include "qkv/models/hub/pretrained.h"
 #include "qkv/models/hub/read_config.h"
 #include "qkv/pipelines/dense.h"
 
@@ -124,9 +125,9 @@ void require_case(const ConfigReader& reader, const text::Tokenizer& tokenizer) 
 
 }  // namespace
 
-int64_t max_text_length(const path& folder, const models::TextEncoder& model,
+int64_t max_text_length(const path& folder, const models::TextEncoderConfig& config,
                         const text::Tokenizer& tokenizer) {
-  const int64_t most = model.config().max_positions.value_or(INT64_MAX);
+  const int64_t most = config.max_positions.value_or(INT64_MAX);
   const int64_t least = std::max<int64_t>(1, std::ssize(tokenizer.encode("").ids));  // with [CLS] and [SEP]
   const std::string expected = concat("at least ", least, " tokens");
   // Early versions of the package named the file after the family.
@@ -163,7 +164,7 @@ TextEmbedOptions sentence_transformer_options(const path& folder, const models::
   const auto modules = models::read_model_file(folder, kModules);
   if (!modules) return {};
   TextEmbedOptions options = modules_of(folder, *modules, model.config().embedding.d_model);
-  options.max_length = max_text_length(folder, model, tokenizer);
+  options.max_length = max_text_length(folder, model.config(), tokenizer);
   options.prompt = prompt_of(folder);
   return options;
 }
@@ -172,14 +173,19 @@ std::string gguf_pooling(const path& folder) {
   const auto modules = models::read_model_file(folder, kModules);
   if (!modules) return "";
   const std::string file = models::model_file_name(folder, kModules);
-  const TextEmbedOptions options =
-      modules_of(folder, *modules, models::read_text_encoder_config(folder).embedding.d_model);
+  const models::TextEncoderConfig config = models::read_text_encoder_config(folder);
+  const TextEmbedOptions options = modules_of(folder, *modules, config.embedding.d_model);
   if (options.dense)
     throw UsageError(concat(file, ": expected no Dense, which GGUF files do not have, found one"));
   if (!options.vector.normalize)
     log_warning(concat(file, ": there is no Normalize, but readers of GGUF files scale vectors to length 1"));
   if (!prompt_of(folder).empty())
     log_warning(concat(file, ": GGUF files have no prompt; prepend it to each text: ", prompt_of(folder)));
+  const int64_t length = max_text_length(folder, config, models::load_tokenizer(folder));
+  if (length < config.max_positions.value_or(INT64_MAX)) {
+    log_warning(
+        concat(file, ": GGUF files have no length to which texts are cut; cut them to ", length, " tokens"));
+  }
   constexpr std::array kNames{std::pair{Pooling::mean, "mean"}, std::pair{Pooling::cls, "cls"},
                               std::pair{Pooling::last_token, "lasttoken"}};
   for (const auto& [pooling, name] : kNames) {

@@ -16,7 +16,7 @@ TextEmbedOptions sentence_transformer_options(const std::filesystem::path& folde
 
 // The maximum number of tokens of a text: of sentence_bert_config.json, else of tokenizer_config.json, and at
 // most the model's.
-int64_t max_text_length(const std::filesystem::path& folder, const models::TextEncoder& model,
+int64_t max_text_length(const std::filesystem::path& folder, const models::TextEncoderConfig& config,
                         const text::Tokenizer& tokenizer);
 
 // The prompt of that name in config_sentence_transformers.json. Throws DataError naming the file if it has
@@ -25,7 +25,8 @@ std::string named_prompt(const std::filesystem::path& folder, const std::string&
 
 // For models::GgufExport: "mean", "cls" or "lasttoken"; empty without modules.json. Throws UsageError, naming
 // the file, for another pooling and for a Dense, of which GGUF files have no counterpart; logs a missing
-// Normalize, because readers of GGUF files scale vectors to length 1, and a prompt.
+// Normalize, because readers of GGUF files scale vectors to length 1, a prompt, and a length to which texts
+// are cut.
 std::string gguf_pooling(const std::filesystem::path& folder);
 
 // Writes modules.json, 1_Pooling/config.json and sentence_bert_config.json, so that sentence-transformers and

@@ -240,6 +240,9 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("gemma4_text", "enable_moe_block", true, "expected false");
   expect_refusal("gemma4_text", "use_bidirectional_attention", "all", "expected null or vision");
   expect_refusal("gemma4_text", "layer_types", {"full_attention", "sliding_attention"}, "as the last");
+  expect_refusal("gemma4_text", "rope_parameters",
+                 {{"full_attention", {{"rope_type", "proportional"}, {"partial_rotary_factor", 1e300}}}},
+                 "a number above 0, at most 1");
   expect_refusal("phimoe", "num_experts_per_tok", 3, "expected 2");
   expect_refusal("phimoe", "router_jitter_noise", 0, "a number above 0");
   expect_refusal("phimoe", "rope_parameters", {{"rope_type", "linear"}, {"factor", 2}},
@@ -259,6 +262,10 @@ TEST(FamilySettings, ConstantTensorsHaveTheirValue) {
   rewrite_tensor(other.folder.path(), beta, [](const Tensor&) { return Tensor::full(Shape(), 0.75f); });
   expect_parts(message_of<DataError>([&] { load_language_model(other.folder.path()); }),
                {beta, "expected 0.5, found 0.75"});
+  const Changed half("apertus", [](Json&) {});  // the f16 nearest to a number of few bits
+  rewrite_tensor(half.folder.path(), "model.layers.0.mlp.act_fn.eps",
+                 [](const Tensor&) { return Tensor::full(Shape(), -17 * 0x1p-24f); });
+  half.expect_same_results();
 }
 
 TEST(FamilySettings, MayHaveTheirOlderNames) {

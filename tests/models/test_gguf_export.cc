@@ -118,7 +118,7 @@ TEST(GgufExport, OfAnEncoderHasTheBitsOfItsFolder) {
     export_gguf(folder, file, {.encoding = DType::f32, .pooling = "cls"});
     const auto hidden = [&](const fs::path& path) {
       nn::ForwardContext context;
-      return (*load_text_encoder(path))(of.texts, context).value();
+      return (*load_text_encoder(path))(of.texts, context, of.expected["types"]).value();
     };
     const Tensor expected = hidden(folder), found = hidden(file);
     EXPECT_TRUE(std::ranges::equal(found.values(), expected.values()));
@@ -126,6 +126,43 @@ TEST(GgufExport, OfAnEncoderHasTheBitsOfItsFolder) {
       EXPECT_EQ(load_tokenizer(file).encode(text).ids, load_tokenizer(folder).encode(text).ids);
     EXPECT_EQ(GgufModel(file).text_file("1_Pooling/config.json"), R"({"pooling_mode":"cls"})");
   }
+  // llama.cpp's enum llama_pooling_type
+  EXPECT_EQ(GgufModel::pooling_type("mean"), 1);
+  EXPECT_EQ(GgufModel::pooling_type("cls"), 2);
+  EXPECT_EQ(GgufModel::pooling_type("lasttoken"), 3);
+}
+
+TEST(GgufExport, OfWordPieceRefusesOrKeepsWhatChangesIds) {
+  const auto with = [](const std::string& from, const std::string& to) {
+    std::string json = words_json();
+    json.replace(json.find(from), from.size(), to);
+    return json;
+  };
+  const testing::Scratch scratch;
+  const fs::path file = scratch / "m.gguf";
+  const auto exported = [&](const std::string& json) {
+    const fs::path folder = folder_of("bert_base", scratch, json);
+    export_gguf(folder, file, {.encoding = DType::f32, .pooling = "cls"});
+    return folder;
+  };
+  // An added token that is not special, and a piece of the vocabulary as well.
+  const fs::path folder = exported(
+      with(R"("added_tokens": [)", concat(R"("added_tokens": [{"id": 18, "content": )",
+                                          R"("lazy", "special": false, )", R"("normalized": false}, )")));
+  for (const char* const text : {"a lazy b", "alazyb"})
+    EXPECT_EQ(load_tokenizer(file).encode(text).ids, load_tokenizer(folder).encode(text).ids) << text;
+  fs::remove_all(folder);
+  testing::expect_parts(
+      message_of<DataError>(
+          [&] { exported(with(R"("max_input_chars_per_word": 100)", R"("max_input_chars_per_word": 9)")); }),
+      {"max_input_chars_per_word", "expected 100", "found 9"});
+  fs::remove_all(folder);
+  const std::string template_json = words_json();
+  const size_t begin = template_json.find(R"({"type": "TemplateProcessing")"),
+               end = template_json.find(R"(, "decoder")");
+  std::string damaged = template_json;
+  damaged.replace(begin, end - begin, R"({"type": "BertProcessing", "sep": ["[SEP]"], "cls": ["[CLS]", 2]})");
+  testing::expect_parts(message_of<DataError>([&] { exported(damaged); }), {"sep", "a token and its id"});
 }
 
 // A model of a family with rows of 256 and 288 numbers, the latter no multiple of 256.

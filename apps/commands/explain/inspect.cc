@@ -108,12 +108,19 @@ Subject subject_of(const InspectArguments& arguments) {
 // The f32 keys and values of a text with all positions of a language model, as `qkv generate` reserves them.
 struct CacheSize {
   int64_t positions = 0, bytes = 0;
+  bool in_blocks = false;  // whether q8_0 is possible
 };
 
 CacheSize cache_size(const models::LanguageModel& model) {
   const models::LanguageModelConfig& config = model.config();
   const nn::CacheUse use{.prompt = config.max_positions, .chunk = search::EngineOptions().prefill_tokens};
-  return {config.max_positions, nn::cache_bytes(config.decoder, use, 0, DType::f32)};
+  bool in_blocks = true;
+  try {
+    nn::cache_bytes(config.decoder, use, 0, DType::q8_0);
+  } catch (const UsageError&) {
+    in_blocks = false;
+  }
+  return {config.max_positions, nn::cache_bytes(config.decoder, use, 0, DType::f32), in_blocks};
 }
 
 // "q4_1, f32", the dtype of the most parameters first.
@@ -180,8 +187,8 @@ void inspect_parts(const InspectArguments& arguments, const Model& model,
     std::cout << style.dim("\nactive: the parameters that a token uses, of the experts only its own.\n");
   if (!cache) return;
   std::cout << style.dim(concat("\nKV cache: ", bytes_text(cache->bytes), " for a text of ",
-                                grouped(cache->positions),
-                                " tokens; half of it with --cache-dtype bf16, 0.27 with q8_0.\n"));
+                                grouped(cache->positions), " tokens; half of it with --cache-dtype bf16",
+                                cache->in_blocks ? ", 0.27 with q8_0.\n" : ".\n"));
 }
 
 // The other models' parameters are counted, not the cost of a run.

@@ -115,8 +115,7 @@ GgufReport write_gguf(const std::filesystem::path& to, io::GgufMetadata& metadat
       const QuantizedTensor numbers = part.numbers();
       const auto bytes = numbers.values.as_bytes();
       beginning.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      constexpr size_t kAlignment = 32;
-      beginning.resize((beginning.size() + kAlignment - 1) / kAlignment * kAlignment);
+      beginning.append(io::gguf_padding(beginning.size()), '\0');
     }
     check(GgufModel(io::GgufFile(to, std::move(beginning))));
   }

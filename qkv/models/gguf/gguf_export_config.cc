@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "qkv/base/error.h"
+#include "qkv/base/log.h"
 #include "qkv/models/gguf/gguf_architecture.h"
 #include "qkv/models/gguf/llama3_scaling.h"
 
@@ -129,8 +130,9 @@ void put_phi3(const ConfigReader& config, GgufKeys& keys) {
   const double share = rotary.number("partial_rotary_factor", 1);
   put_rotary(config, rotary, std::llround(share * static_cast<double>(head_width)), keys);
   keys.integer("rope.scaling.original_context_length", config.integer("original_max_position_embeddings"));
-  if (config.has("sliding_window"))
-    keys.integer("attention.sliding_window", config.integer("sliding_window", 0));
+  if (!config.has("sliding_window")) return;
+  keys.integer("attention.sliding_window", config.integer("sliding_window", 0));
+  log_warning("sliding_window: llama.cpp computes Phi-3's windows as full attention");
 }
 
 void put_gpt2(const ConfigReader& config, GgufKeys& keys) {

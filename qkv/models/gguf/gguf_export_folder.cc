@@ -9,6 +9,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/base/json.h"
 #include "qkv/base/log.h"
 #include "qkv/models/gguf/gguf_architecture.h"
 #include "qkv/models/gguf/gguf_parts.h"
@@ -144,17 +145,18 @@ constexpr std::array kProbes{
     "WE'LL can't I'D  they've    \n  \n",
     ""};
 
-void require_same_tokenizer(const std::filesystem::path& folder, const GgufModel& file) {
-  const text::Tokenizer theirs = file.tokenizer(), ours = load_tokenizer(folder);
+void require_same_tokenizer(const std::filesystem::path& tokenizer, const std::string& json,
+                            const text::Tokenizer& ours, const GgufModel& file) {
+  const text::Tokenizer theirs = file.tokenizer();
   std::vector<std::string> probes(kProbes.begin(), kProbes.end());
   constexpr size_t kMost = 100;
-  for (int32_t id = 0; id < ours.size() && probes.size() < kMost; ++id) {
-    if (ours.is_special(id)) probes.push_back(concat("a ", ours.token(id).value_or(""), " b"));
+  for (const JsonValue& token : parse_json(json, tokenizer.string())["added_tokens"].items()) {
+    if (probes.size() < kMost) probes.push_back(concat("a ", token["content"].string(), " b"));
   }
   for (const std::string& probe : probes) {
     if (ours.encode(probe).ids != theirs.encode(probe).ids)
       throw DataError(
-          concat((folder / kTokenizerFile).string(),
+          concat(tokenizer.string(),
                  ": expected a tokenizer with a counterpart in GGUF files, found one that gives other "
                  "ids than its counterpart, of: ",
                  probe));
@@ -213,7 +215,7 @@ TextEncoderConfig without_heads(TextEncoderConfig config, const std::string& whe
   if (config.labelled != ClassificationTarget::nothing)
     throw UsageError(concat(where,
                             ": architectures: expected a model without a classifier, which GGUF files do ",
-                            "not have here, found ", config.labels.size(), " labels"));
+                            "not have here, found a classifier"));
   if (config.masked_language || config.next_sentence)
     log_warning(
         concat(where, ": the heads of pre-training have no place in GGUF files; `embed` does not use them"));
@@ -248,14 +250,16 @@ GgufReport write_model(const Model& model, const Family& family, const GgufArchi
   architecture.put(ConfigReader(settings, where), keys);
   if (!options.pooling.empty()) keys.integer("pooling_type", GgufModel::pooling_type(options.pooling));
   metadata.text("general.type", "model");
-  metadata.text("general.name", std::filesystem::absolute(from).lexically_normal().filename().string());
+  metadata.text("general.name", std::filesystem::canonical(from).filename().string());
   const std::filesystem::path tokenizer = from / kTokenizerFile;
   if (!std::filesystem::exists(tokenizer))
     throw DataError(
         concat(tokenizer.string(), ": expected this file, of which GGUF files have a copy, found none"));
-  put_gguf_tokenizer(read_file(tokenizer), tokenizer.string(), model.config().vocabulary, metadata);
-  put_special_tokens(start_ids(model.config()), end_ids(model.config()),
-                     load_tokenizer(from).special_tokens(), where, metadata);
+  const std::string json = read_file(tokenizer);
+  put_gguf_tokenizer(json, tokenizer.string(), model.config().vocabulary, metadata);
+  const text::Tokenizer ours = load_tokenizer(from);
+  put_special_tokens(start_ids(model.config()), end_ids(model.config()), ours.special_tokens(), where,
+                     metadata);
   put_templates(options.chat_templates, metadata);
   put_sampling(from, metadata);
   std::vector<GgufPart> parts;
@@ -270,7 +274,7 @@ GgufReport write_model(const Model& model, const Family& family, const GgufArchi
   }
   std::ranges::move(parts_of_model(model, family, architecture), std::back_inserter(parts));
   return write_gguf(to, metadata, parts, options, [&](const GgufModel& file) {
-    require_same_tokenizer(from, file);
+    require_same_tokenizer(tokenizer, json, ours, file);
     const auto read = family.parse(ConfigReader(file.config_json(), to.string()));
     require_same_settings(settings, family.serialize(read).json(), where);
   });

@@ -113,7 +113,9 @@ void put_post_processor(const JsonValue& document, const std::vector<std::string
     if (is_type(step, "ByteLevel")) continue;  // of offsets alone
     if (is_type(step, "BertProcessing") && !first && !last) {
       const auto id = [&](const char* end) {
-        return step[end].items().at(1).integer(0, std::ssize(tokens) - 1);
+        const std::vector<JsonValue> pair = step[end].items();
+        if (pair.size() != 2) step[end].fail("a token and its id");
+        return pair[1].integer(0, std::ssize(tokens) - 1);
       };
       first = id("cls");
       last = id("sep");
@@ -183,6 +185,8 @@ void put_words(const JsonValue& document, Vocabulary& all, io::GgufMetadata& met
   const JsonValue model = document["model"], normalizer = document["normalizer"];
   if (model.string_or("continuing_subword_prefix", "") != "##")
     model["continuing_subword_prefix"].fail("\"##\", the only counterpart in GGUF files");
+  if (model.integer_or("max_input_chars_per_word", 100, 0, INT64_MAX) != 100)
+    model["max_input_chars_per_word"].fail("100, the only one that readers of GGUF files know");
   if (!is_type(normalizer, "BertNormalizer"))
     normalizer.fail("BertNormalizer, the only counterpart in GGUF files");
   require_flag(normalizer, "clean_text", true);
@@ -202,8 +206,9 @@ void put_words(const JsonValue& document, Vocabulary& all, io::GgufMetadata& met
   for (size_t id = 0; id < all.tokens.size(); ++id) {
     std::string& token = all.tokens[id];
     if (token == unknown) metadata.integer(concat(kPrefix, "unknown_token_id"), static_cast<int64_t>(id));
-    if (all.types[id] != TokenType::normal || (token.starts_with('[') && token.ends_with(']'))) continue;
-    token = token.starts_with("##") ? token.substr(2) : concat(kSpace, token);
+    if (all.types[id] == TokenType::control || (token.starts_with('[') && token.ends_with(']'))) continue;
+    const bool continues = all.types[id] == TokenType::normal && token.starts_with("##");
+    token = continues ? token.substr(2) : concat(kSpace, token);
   }
   metadata.text(concat(kPrefix, "model"), "bert");
   metadata.text(concat(kPrefix, "pre"), "default");

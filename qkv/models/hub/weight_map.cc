@@ -129,10 +129,11 @@ void put_in(const Tensor& parameter, const MappedName& name, const Tensor& all) 
   }
 }
 
-// Up to the rounding of bf16.
+// Up to the rounding of bf16, and of f16, in which a small number has few bits.
 void require_constant(const io::TensorFile& file, const std::string& name, float expected) {
   const float found = dequantize({file.as_stored(name, Shape())}).values()[0];
-  if (!(std::abs(found - expected) <= 0.01f * std::abs(expected)))
+  constexpr float kHalfStep = 0x1p-24f;
+  if (!(std::abs(found - expected) <= 0.01f * std::abs(expected) + kHalfStep))
     throw DataError(concat(file.path().string(), ": ", name, ": expected ", expected, ", found ", found));
 }
 

@@ -71,13 +71,14 @@ void rotary(const Fields& fields, std::vector<nn::LayerOptions>& stack, bool win
     own("rope_type", type, "default");
     own("rope_theta", positions.rotary_base, 1e4);
     if (type == "proportional") own("partial_rotary_factor", share, 1);
+    own.require("partial_rotary_factor", share > 0 && share <= 1, "a number above 0, at most 1");
     own.require("rope_type", type == "proportional" || type == "default", "default or proportional");
     own.expect("factor", 1.0);
     if (type == "default") share = 1;
   });
   const int64_t angles = angles_of(share, width);
-  fields.require("rope_parameters", width == 0 || (angles >= 1 && 2 * angles <= width),
-                 "a partial_rotary_factor of at most 1");
+  fields.require("rope_parameters", width == 0 || angles >= 1,
+                 "a partial_rotary_factor of at least an angle");
   for (nn::LayerOptions& layer : stack) {
     if ((layer.attention.window > 0) != windowed) continue;
     layer.attention.positions = positions;

@@ -41,5 +41,6 @@ struct ExpertNames {
 };
 // LLaMA's names beside those of experts.
 WeightMap expert_weight_map(const LanguageModelConfig& config, const ExpertNames& names);
+WeightMap mixtral_weight_map(const LanguageModelConfig& config);  // of Mixtral and Phi-3.5-MoE
 
 }  // namespace qkv::models

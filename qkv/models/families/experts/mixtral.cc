@@ -14,7 +14,9 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   expert_fields(fields, "num_local_experts", layer.experts, 8, 2);
 }
 
-WeightMap weight_map(const LanguageModelConfig& config) {
+}  // namespace
+
+WeightMap mixtral_weight_map(const LanguageModelConfig& config) {
   return expert_weight_map(config, {.router = "block_sparse_moe.gate",
                                     .experts = "block_sparse_moe.experts.*.",
                                     .gate = "w1",
@@ -22,14 +24,12 @@ WeightMap weight_map(const LanguageModelConfig& config) {
                                     .down = "w2"});
 }
 
-}  // namespace
-
 LanguageFamily mixtral_family() {
   return {.model_type = "mixtral",
           .classes = {{"MixtralForCausalLM"}, {"MixtralModel"}},
           .base = llama_base(),
           .table = table,
-          .weight_map = weight_map};
+          .weight_map = mixtral_weight_map};
 }
 
 }  // namespace qkv::models

@@ -5,9 +5,6 @@
 #include "qkv/models/families/experts/expert_layers.h"
 
 namespace qkv::models {
-
-LanguageFamily mixtral_family();  // mixtral.cc
-
 namespace {
 
 void table(const Fields& fields, Described<LanguageModelConfig>& model) {
@@ -46,7 +43,7 @@ LanguageFamily phimoe_family() {
           .classes = {{"PhimoeForCausalLM"}, {"PhiMoEForCausalLM"}, {"PhimoeModel"}},
           .base = base(),
           .table = table,
-          .weight_map = mixtral_family().weight_map};
+          .weight_map = mixtral_weight_map};
 }
 
 }  // namespace qkv::models

@@ -27,7 +27,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   fields.require("pad_token_id", pad < kFairseqFirstRow, "0 or 1: the position of this row is zeros");
   fields.require("d_model", layer.d_model >= 4 && layer.d_model % 2 == 0, "an even number of at least 4");
   fields.expect("add_cross_attention", false);
-  fields.irrelevant("layerdrop init_std decoder_start_token_id");  // of training
+  fields.irrelevant("layerdrop init_std decoder_start_token_id");  // of training, and of encoder-decoders
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) { return fairseq_weight_map(config, {}); }
