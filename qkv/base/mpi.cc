@@ -1,6 +1,7 @@
 #include "qkv/base/mpi.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -24,15 +25,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-// The largest number at the beginning of these environment variables ("2(x3)": 2); at least 1. Open MPI's,
-// that of MPICH and Intel MPI, and Slurm's.
-int most(const std::function<const char*(const char*)>& get, std::initializer_list<const char*> names) {
-  int count = 1;
+using Environment = std::function<const char*(const char*)>;
+
+const char* value_of(const Environment& get, const char* name) { return get ? get(name) : std::getenv(name); }
+
+// The number at the beginning of the first of these environment variables that is set ("2(x3)": 2), at least
+// 1: mpirun within a job of Slurm has Slurm's, too.
+int first_count(const Environment& get, std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    if (const char* const value = get ? get(name) : std::getenv(name))
-      count = std::max(count, static_cast<int>(std::strtol(value, nullptr, 10)));
+    if (const char* const value = value_of(get, name))
+      return std::max(1, static_cast<int>(std::strtol(value, nullptr, 10)));
   }
-  return count;
+  return 1;
 }
 
 const MpiPlugin& load_plugin() {
@@ -115,7 +119,10 @@ class Ranks final : public Communicator {
     }
   }
 
-  void fail(int exit_status) noexcept override { mpi_.abort(exit_status); }
+  void fail(int exit_status) noexcept override {
+    const std::lock_guard lock(calls_);
+    mpi_.abort(exit_status);
+  }
 
  private:
   static constexpr size_t kMostBytes = size_t{1} << 30;
@@ -125,8 +132,11 @@ class Ranks final : public Communicator {
     require(how(other, 0, bytes.data(), bytes.size(), &requests.emplace_back()));
   }
 
-  static void require(const char* failure) {
-    if (failure) throw RankError(concat("MPI: ", failure));
+  // Ends the process: MPI may still write to the buffers of messages that are under way.
+  void require(const char* failure) {
+    if (!failure) return;
+    if (options_.on_lost) options_.on_lost(concat("MPI: ", failure));
+    mpi_.abort(1);
   }
 
   // Signals between the root and each other rank that it is alive, and ends all if one is not.
@@ -180,14 +190,22 @@ class Ranks final : public Communicator {
 
 }  // namespace
 
-int launched_processes(const std::function<const char*(const char*)>& get) {
-  // A batch script of Slurm has SLURM_NTASKS, and is no step of srun.
-  return most(get, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
+int launched_processes(const Environment& get) {
+  // Open MPI's, that of MPICH and Intel MPI, and Slurm's. A batch script of Slurm has SLURM_NTASKS, and is no
+  // step of srun.
+  return first_count(get, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
 }
 
-int launched_on_host(const std::function<const char*(const char*)>& get) {
+int launched_on_host(const Environment& get) {
   if (launched_processes(get) == 1) return 1;
-  return most(get, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"});
+  return first_count(get, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"});
+}
+
+bool bound_by_launcher(const Environment& get) {
+  if (value_of(get, "OMPI_COMM_WORLD_SIZE")) return value_of(get, "OMPI_MCA_orte_bound_at_launch") != nullptr;
+  cpu_set_t own;
+  return ::sched_getaffinity(0, sizeof own, &own) == 0 &&
+         CPU_COUNT(&own) < static_cast<int>(std::thread::hardware_concurrency());
 }
 
 std::unique_ptr<Communicator> open_mpi_ranks(const MpiOptions& options) {

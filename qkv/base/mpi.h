@@ -14,11 +14,13 @@ namespace qkv {
 int launched_processes(const std::function<const char*(const char*)>& get = {});
 // Likewise those on this host.
 int launched_on_host(const std::function<const char*(const char*)>& get = {});
+// Whether the launcher has given this process processors of its own.
+bool bound_by_launcher(const std::function<const char*(const char*)>& get = {});
 
 struct MpiOptions {
   // Seconds without an answer after which a rank counts as lost and the run ends.
   double timeout = 30;
-  // Called with the message before a lost rank ends this process, on another thread.
+  // Called with a message, on any thread, before a lost rank or a failure of MPI ends this process.
   std::function<void(const std::string&)> on_lost = {};
 };
 

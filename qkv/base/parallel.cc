@@ -29,9 +29,9 @@ constexpr int kMaxThreads = 1024;
 
 // Processes of a launcher on one host share its processors, unless the launcher has bound each to some.
 int default_threads() {
-  const int available = available_processors();
-  const bool bound = available < static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(bound ? available : available / launched_on_host(), 1, kMaxThreads);
+  const int on_host = launched_on_host();
+  const int sharing = on_host > 1 && bound_by_launcher() ? 1 : on_host;
+  return std::clamp(available_processors() / sharing, 1, kMaxThreads);
 }
 
 std::atomic<int>& thread_count() {

@@ -34,7 +34,12 @@ GradientSum::GradientSum(std::vector<nn::NamedParameter> parameters, int64_t bat
       batches_(batches),
       ranks_(ranks),
       owners_(owners_of(parameters_, ranks.size())),
-      own_(batches) {}
+      own_(batches) {
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const BatchRange range = batches_of_rank(batches, rank, ranks.size());
+    nodes_of_rank_.push_back(tree_nodes(batches, range.begin, range.end));
+  }
+}
 
 Tensor GradientSum::add(Tensor left, const Tensor& right) {
   if (!left.defined()) return right;
@@ -69,12 +74,10 @@ void GradientSum::give(const std::vector<std::string>& present) {
   const int own = ranks_.rank(), count = ranks_.size();
   std::vector<Communicator::Outgoing> outgoing;
   std::vector<Communicator::Incoming> incoming;
-  std::vector<TreeSum<Tensor>> sums(parameters_.size(), TreeSum<Tensor>(batches_));
   // By parameter, the nodes of all ranks in their order.
   std::vector<std::vector<std::pair<TreeNode, Tensor>>> nodes(parameters_.size());
   for (int rank = 0; rank < count; ++rank) {
-    const BatchRange range = batches_of_rank(batches_, rank, count);
-    const std::vector<TreeNode> theirs = tree_nodes(batches_, range.begin, range.end);
+    const std::vector<TreeNode>& theirs = nodes_of_rank_[static_cast<size_t>(rank)];
     const std::string& flags = present.at(static_cast<size_t>(rank));
     for (size_t n = 0; n < theirs.size(); ++n) {
       for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -96,11 +99,12 @@ void GradientSum::give(const std::vector<std::string>& present) {
   ranks_.exchange(outgoing, incoming);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (owners_[i] != own) continue;
+    TreeSum<Tensor> sum(batches_);
     for (auto& [at, gradient] : nodes[i])
-      sums[i].push(at, std::exchange(gradient, {}),
-                   [](Tensor left, const Tensor& right) { return add(std::move(left), right); });
+      sum.push(at, std::exchange(gradient, {}),
+               [](Tensor left, const Tensor& right) { return add(std::move(left), right); });
     for (auto& node : own_.nodes()) node.sum[i] = {};
-    if (const Tensor sum = sums[i].take(); sum.defined()) parameters_[i].parameter.variable.add_grad(sum);
+    if (const Tensor all = sum.take(); all.defined()) parameters_[i].parameter.variable.add_grad(all);
   }
 }
 

@@ -49,6 +49,7 @@ class GradientSum {
   Communicator& ranks_;
   std::vector<int> owners_;
   TreeSum<Gradients> own_;
+  std::vector<std::vector<TreeNode>> nodes_of_rank_;
 };
 
 }  // namespace qkv::train

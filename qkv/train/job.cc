@@ -24,14 +24,12 @@ Fields settings_of(const Job& job) {
   return settings;
 }
 
-constexpr const char* kCache = "cache";
-
 // The root's settings, and the files that its task would leave for a resumed run, for follow_job().
 std::string handout(const Job& job, const Task& task) {
   const ScratchFolder folder(job.folder / concat("handout.partial-", ::getpid()));
   task.begin(folder.path());
   nlohmann::json message{{"settings", settings_of(job)},
-                         {"cache", std::filesystem::absolute(job.folder / kCache).string()},
+                         {"cache", std::filesystem::absolute(job.folder / kRunCache).string()},
                          {"files", nlohmann::json::object()}};
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
     if (entry.is_regular_file())
@@ -182,6 +180,29 @@ TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer, c
   return run_checked(job, std::move(folder), observer, stop, ranks);
 }
 
+namespace {
+
+// The task of a rank other than the root, from the root's handout(). Its folder is its own, as the run's may
+// be on another machine; it is gone before the steps, in which a failure of another rank ends the process
+// without destructors.
+std::unique_ptr<Task> task_of(Job& job, const Fields& settings, const nlohmann::json& message, int rank) {
+  const ScratchFolder folder(std::filesystem::temp_directory_path() /
+                             concat("qkv-rank-", rank, ".", ::getpid()));
+  for (const auto& [name, content] : message["files"].items()) {
+    make_writable_folder((folder.path() / name).parent_path());
+    write_file_atomically(folder.path() / name, content.get<std::string>());
+  }
+  const std::filesystem::path cache = message["cache"].get<std::string>();
+  if (std::filesystem::is_directory(cache))
+    std::filesystem::create_directory_symlink(cache, folder.path() / kRunCache);
+  for (const auto& [name, value] : settings) job.set_field(name, value);
+  job.folder = folder.path();
+  TrainObserver quiet;
+  return job.make_trained_task(/*resumes=*/true, quiet, nullptr);
+}
+
+}  // namespace
+
 void follow_job(Communicator& ranks,
                 const std::function<std::unique_ptr<Job>(const std::string& task)>& make_job,
                 const std::atomic<bool>* stop) {
@@ -189,22 +210,8 @@ void follow_job(Communicator& ranks,
   if (text.empty()) return;
   const nlohmann::json message = nlohmann::json::from_cbor(text);
   const Fields settings = message["settings"];
-  // Its own, as the run's may be on another machine.
-  const ScratchFolder folder(std::filesystem::temp_directory_path() /
-                             concat("qkv-rank-", ranks.rank(), ".", ::getpid()));
-  for (const auto& [name, content] : message["files"].items()) {
-    make_writable_folder((folder.path() / name).parent_path());
-    write_file_atomically(folder.path() / name, content.get<std::string>());
-  }
-  const std::filesystem::path cache = message["cache"].get<std::string>();
-  if (std::filesystem::is_directory(cache))
-    std::filesystem::create_directory_symlink(cache, folder.path() / kCache);
-
   const std::unique_ptr<Job> job = make_job(settings.at("task"));
-  for (const auto& [name, value] : settings) job->set_field(name, value);
-  job->folder = folder.path();
-  TrainObserver quiet;
-  const std::unique_ptr<Task> task = job->make_trained_task(/*resumes=*/true, quiet, nullptr);
+  const std::unique_ptr<Task> task = task_of(*job, settings, message, ranks.rank());
   Replica(*task, job->trainer_options(), ranks, stop).follow();
 }
 

@@ -57,6 +57,8 @@ json to_json(const Share& share) {
   return message;
 }
 
+constexpr const char* kProgram = "program";
+
 std::string hash_of_program() {
   Hash64 hash;
   const MappedFile program("/proc/self/exe", MapFor::reading);
@@ -82,7 +84,7 @@ void Replica::require_equal_ranks() {
     throw UsageError(concat("train.device: expected cpu with ", ranks_.size(), " ranks, found ",
                             name_of(options_.device)));
   }
-  json own{{"program", hash_of_program()},
+  json own{{kProgram, hash_of_program()},
            {"instruction set", kernels::name_of(kernels::instruction_set())},
            {"task", task_.info().name}};
   for (const Field& field : task_.fields())
@@ -95,6 +97,14 @@ void Replica::require_equal_ranks() {
       const json found = all[rank].value(name, json());
       if (found == expected) continue;
       if (!ranks_.is_root()) throw RankError(concat(name, " differs"));  // the root reports it
+      if (name == kProgram) {
+        throw UsageError(concat("expected the same build of qkv on all ranks, found another on ",
+                                ranks_.name(static_cast<int>(rank)), " than on ", ranks_.name(0)));
+      }
+      if (name.ends_with(".fingerprint")) {
+        throw UsageError(concat(name, ": expected the same data on all ranks, found others on ",
+                                ranks_.name(static_cast<int>(rank)), " than on ", ranks_.name(0)));
+      }
       throw UsageError(concat(name, ": expected ", expected.dump(), " as on ", ranks_.name(0), ", found ",
                               found.dump(), " on ", ranks_.name(static_cast<int>(rank))));
     }

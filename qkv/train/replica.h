@@ -54,7 +54,6 @@ class Replica {
   // On the other ranks: returns after end().
   void follow();
 
-  Communicator& ranks() const { return ranks_; }
   const optim::Optimizer& optimizer() const { return *optimizer_; }
   const std::vector<nn::NamedParameter>& parameters() const { return parameters_; }
   const Prefetcher& feed() const { return *feed_; }

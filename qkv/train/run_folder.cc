@@ -16,7 +16,7 @@
 namespace qkv::train {
 namespace {
 
-constexpr const char *kRecord = "run.json", *kCache = "cache";
+constexpr const char* kRecord = "run.json";
 constexpr int kSettingsFormat = 1;
 
 std::string checksum(const Fields& fields) {
@@ -62,7 +62,7 @@ RunFolder::RunFolder(std::filesystem::path folder, IfRunExists existing) : path_
   require_fitting_folder(path_, existing);
   with_io_errors([&] {
     created_ = !std::filesystem::exists(path_);
-    created_cache_ = !std::filesystem::exists(path_ / kCache);
+    created_cache_ = !std::filesystem::exists(path_ / kRunCache);
   });
   make_writable_folder(path_);
   lock_ = std::make_unique<FolderLock>(path_);
@@ -150,7 +150,7 @@ void RunFolder::withdraw() {
     forget_record();
   }
   std::error_code not_empty;
-  if (created_cache_) std::filesystem::remove_all(path_ / kCache, not_empty);
+  if (created_cache_) std::filesystem::remove_all(path_ / kRunCache, not_empty);
   if (created_) std::filesystem::remove(path_, not_empty);
 }
 

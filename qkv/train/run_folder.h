@@ -13,6 +13,9 @@
 
 namespace qkv::train {
 
+// Within the folder of a run: tokens of its data.
+inline constexpr const char* kRunCache = "cache";
+
 // Action if the output folder already holds a run or a model.
 enum class IfRunExists {
   refuse,   // UsageError

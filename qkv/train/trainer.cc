@@ -173,6 +173,7 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   observer_ = &observer;
   stop_ = stop;
   result_ = {};
+  stopped_by_rank_ = false;
   started_ = std::chrono::steady_clock::now();
   seconds_before_ = saved_seconds_ = state_.seconds;
   first_step_ = state_.steps;

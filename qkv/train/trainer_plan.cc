@@ -208,7 +208,7 @@ ScheduleReport Trainer::measure() {
   const auto step = [&] {
     batches = &replica_.load();
     try {
-      replica_.step(0, steps_run + 1, steps_run * options_.accumulate);
+      stopped_by_rank_ = replica_.step(0, steps_run + 1, steps_run * options_.accumulate).stop;
     } catch (const NumericError&) {  // the run's own step reports it
     }
     ++steps_run;

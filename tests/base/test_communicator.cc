@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
+#include "qkv/base/mpi.h"
 #include "qkv/base/tree_sum.h"
 #include "tests/support/scratch.h"
 #include "tests/support/thread_ranks.h"
@@ -94,6 +96,28 @@ TEST(Communicator, OfOneRankHasNobodyToSendTo) {
   EXPECT_EQ(alone().all_gather("own"), std::vector<std::string>{"own"});
   const int value = 5;
   expect_throw<UsageError>("one rank", [&] { alone().send(1, std::as_bytes(std::span(&value, 1))); });
+}
+
+TEST(Launcher, CountsTheProcessesOfTheInnermost) {
+  std::map<std::string, std::string> variables;
+  const auto get = [&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  EXPECT_EQ(launched_processes(get), 1);
+  EXPECT_EQ(launched_on_host(get), 1);
+  variables = {{"SLURM_STEP_NUM_TASKS", "7"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x1),3"}};
+  EXPECT_EQ(launched_processes(get), 7);
+  EXPECT_EQ(launched_on_host(get), 4);
+  variables["OMPI_COMM_WORLD_SIZE"] = "2";  // mpirun within Slurm's job
+  variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
+  EXPECT_EQ(launched_processes(get), 2);
+  EXPECT_EQ(launched_on_host(get), 2);
+  EXPECT_FALSE(bound_by_launcher(get));
+  variables["OMPI_MCA_orte_bound_at_launch"] = "1";
+  EXPECT_TRUE(bound_by_launcher(get));
+  variables = {{"OMPI_COMM_WORLD_SIZE", "many"}};
+  EXPECT_EQ(launched_processes(get), 1);
 }
 
 }  // namespace

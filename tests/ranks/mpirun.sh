@@ -10,6 +10,8 @@ folder=$(mktemp -d)
 mpi=
 trap '[ -z "$mpi" ] || kill $mpi 2>/dev/null; rm -rf "$folder"' EXIT
 cd "$folder"
+mkdir tmp
+export TMPDIR=$folder/tmp # of the ranks' own folders
 
 fail() { echo "failed: $1"; shift; [ $# -eq 0 ] || cat "$@"; exit 1; }
 ranks=(mpirun --bind-to none --oversubscribe -n 2 "$qkv" train)
@@ -42,7 +44,8 @@ of_rank() {  # the process of a rank of $mpi
   done
 }
 kill -TERM "$(of_rank 1)"
-wait $mpi && fail "expected the status of a stopped run"
+status=0; wait $mpi || status=$?
+[ $status = 143 ] || fail "expected status 143 of a stopped run, found $status" out
 mpi=
 step=$(ls stopped/checkpoints | tail -1 | tr -dc 0-9 | sed 's/^0*//')
 "$qkv" train --resume stopped --max-steps $((step + 2)) --quiet
@@ -59,4 +62,5 @@ kill -STOP "$(of_rank 1)"
 wait $mpi && fail "expected an error of a lost rank"
 mpi=
 grep -q "rank 1 ($(hostname)) has not answered for 5 s" out || fail "the lost rank is not named" out
+compgen -G "tmp/qkv-rank-*" >/dev/null && fail "a rank has left $(ls -d tmp/qkv-rank-*)"
 echo passed

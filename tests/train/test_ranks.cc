@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cmath>
 #include <memory>
 #include <string>
 
@@ -109,6 +111,71 @@ TEST(Ranks, OtherSettingsOrDataAreRefusedByName) {
                            [&] { differing(other, {}); });
   expect_throw<UsageError>("characters.length: expected \"24\" as on rank 0, found \"25\" on rank 1",
                            [&] { differing(options, {.length = 25}); });
+}
+
+// A task of which one rank's copy fails in its third step.
+class FailingTask : public CharacterTask {
+ public:
+  enum class How { nan_loss, error };
+  FailingTask(const Communicator& own, int rank, How how)
+      : CharacterTask(nursery_rhyme(40), nursery_rhyme(4), {}), fails_(own.rank() == rank), how_(how) {}
+
+  BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override {
+    BatchLoss result = CharacterTask::loss(batch, step, context);
+    if (!fails_ || !context.training || context.step <= 8) return result;
+    if (how_ == How::error) throw DataError("no such file");
+    result.curves.front().sum = std::nan("");
+    return result;
+  }
+
+ private:
+  bool fails_;
+  How how_;
+};
+
+template <class Expected>
+void expect_failure(FailingTask::How how, const std::string& message) {
+  const Scratch scratch;
+  TrainOptions options = four_batches("adamw");
+  options.max_steps = 8;
+  expect_throw<Expected>(message, [&] {
+    ThreadRanks(2).run([&](Communicator& own) {
+      if (!own.is_root()) {
+        FailingTask task(own, 1, how);
+        return Replica(task, options, own).follow();
+      }
+      Quiet quiet;
+      Trainer trainer(std::make_unique<FailingTask>(own, 1, how), options,
+                      RunFolder(scratch / "run", IfRunExists::resume), own);
+      trainer.run(quiet);
+      trainer.end();
+    });
+  });
+}
+
+TEST(Ranks, AFailureNamesItsRank) {
+  expect_failure<NumericError>(FailingTask::How::nan_loss, "step 3: the loss is NaN");
+  expect_failure<NumericError>(FailingTask::How::nan_loss, ", on rank 1");
+  expect_failure<Error>(FailingTask::How::error, "rank 1: no such file");
+}
+
+TEST(Ranks, ASignalOfOneStopsAll) {
+  const Scratch scratch;
+  const TrainOptions options = four_batches("adamw");
+  const std::atomic<bool> signal = true;
+  TrainResult result;
+  ThreadRanks(2).run([&](Communicator& own) {
+    if (!own.is_root()) {
+      const std::unique_ptr<Task> task = character_task();
+      return Replica(*task, options, own, &signal).follow();
+    }
+    Quiet quiet;
+    Trainer trainer(character_task(), options, RunFolder(scratch / "run", IfRunExists::resume), own);
+    result = trainer.run(quiet);
+    trainer.end();
+  });
+  EXPECT_EQ(result.reason, StopReason::requested);
+  EXPECT_EQ(result.steps, 1);
 }
 
 // A job of `qkv train`: the others get its settings and its tokenizer from the root.

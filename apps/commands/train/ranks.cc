@@ -26,7 +26,7 @@ void with_ranks(double timeout, const std::function<void(Communicator&)>& body) 
   try {
     body(*ranks);
   } catch (const RankError& error) {
-    // What has failed is reported there, and ends all soon.
+    // The rank that failed prints why, and ends all processes, this one too.
     if (!ranks->is_root()) std::this_thread::sleep_for(std::chrono::duration<double>(timeout));
     fail(error.what(), 1);
   } catch (const UsageError& error) {

@@ -7,8 +7,9 @@
 
 namespace qkv::apps {
 
-// Runs `body` with the ranks of this process's launch, or alone. If it throws, all ranks end, and the message
-// names this one. A rank that does not answer for `timeout` seconds ends all likewise.
+// Runs `body` with the ranks of this process's launch, or alone. If it throws on a rank, that rank prints the
+// message, with its name unless it is the root, and all processes end. They also end if a rank sends no sign
+// of life for `timeout` seconds.
 void with_ranks(double timeout, const std::function<void(Communicator&)>& body);
 
 }  // namespace qkv::apps

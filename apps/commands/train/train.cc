@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <csignal>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -285,7 +286,8 @@ void train_command(TrainArguments& arguments) {
           ranks, [](const std::string& task) { return task_named(task, "").make_job(); }, stop.flag());
     }
   });
-  if (stopped) end_at_once(stop.exit_status());
+  // The signal may have been another rank's.
+  if (stopped) end_at_once(*stop.flag() ? stop.exit_status() : 128 + SIGTERM);
 }
 
 using Arguments = std::shared_ptr<TrainArguments>;
@@ -314,8 +316,10 @@ void add_run_options(Command& command, const Arguments& arguments,
                      const std::vector<train::FieldFlag>& flags) {
   add_flags(command, arguments, flags, true);
   add_threads_option(command);
-  add_option(command, "--rank-timeout", arguments->rank_timeout, "SECONDS",
-             "Under mpirun or srun: end all processes if one does not answer for this long");
+  add_option(
+      command, "--rank-timeout", arguments->rank_timeout, "SECONDS",
+      "Under mpirun or srun: seconds without a sign of life after which a rank counts as lost and all\n"
+      "processes end");
   command.add_flag("--profile", arguments->profile,
                    "Print time and memory by operation at the end; with --json as an object");
   command.add_flag("--json", arguments->json, "Print the result as one JSON object");
