@@ -233,7 +233,7 @@ void optimizer(Stopwatch& stopwatch) {
     ++slots[0].step;
     kernels::adam({}, {.average_decay = 0.999f}, slots);
   });
-  stopwatch.time("norm of gradients", "10 million", [&] { kernels::sum_of_squares(gradient); });
+  stopwatch.time("norm of gradients", "10 million", [&] { kernels::sums_of_squares({&gradient, 1}); });
 }
 
 void embedding(Stopwatch& stopwatch) {

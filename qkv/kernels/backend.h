@@ -5,8 +5,12 @@
 // Arguments are valid: callers have checked shapes, ids and strides. Pointers are device addresses. On the
 // host are: the argument structs, query_offsets and key_offsets of AttentionShape, those of Segments,
 // `offsets` of AttentionCapture, `weight_offsets` of CachedAttention, and the rows of a cache (not the blocks
-// that they name). Arrays without a stride are contiguous. Kernels are synchronous,
-// or behave as if they were. A row of a result has the same bits whatever the other rows are.
+// that they name). Arrays without a stride are contiguous. A row of a result has the same bits whatever the
+// other rows are.
+//
+// Kernels, copies and the freeing of memory are in order: a device may queue them (a stream). Arrays on the
+// host are read before a kernel returns. Nothing is returned on the host: copies from the device are the only
+// points where it waits, and device_waits() (tensor/device_memory.h) counts them.
 
 #include <cstdint>
 #include <memory>
@@ -156,9 +160,9 @@ struct Backend {
 
   // Sums and checks.
   // The sum of squares in double precision, in an order that depends on the count only.
-  double (*sum_of_squares)(const float* x, int64_t count);
-  // Whether all elements are finite.
-  bool (*all_finite)(const float* x, int64_t count);
+  void (*sum_of_squares)(const float* x, int64_t count, double* sum);
+  // 1 if all elements are finite, else 0.
+  void (*all_finite)(const float* x, int64_t count, int32_t* finite);
 };
 
 // The type of the functions of an entry of the table: KernelOf<&Backend::rotary> rotary; declares one.

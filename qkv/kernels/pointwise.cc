@@ -1,5 +1,7 @@
 #include "qkv/kernels/pointwise.h"
 
+#include <cstring>
+
 #include "qkv/kernels/dispatch.h"
 
 namespace qkv::kernels {
@@ -65,14 +67,27 @@ Tensor transposed(const Tensor& x) {
   return y;
 }
 
-double sum_of_squares(const Tensor& x) {
-  count_elements(x.numel());
-  return backend_of("sum_of_squares", x).sum_of_squares(address(x), x.numel());
+std::vector<double> sums_of_squares(std::span<const Tensor> tensors) {
+  std::vector<double> sums(tensors.size());
+  if (tensors.empty()) return sums;
+  // No dtype is that of doubles; these have their size.
+  Tensor all = Tensor::empty({std::ssize(tensors)}, DType::i64, tensors.front().device());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& x = tensors[i];
+    count_elements(x.numel());
+    backend_of("sum_of_squares", x, all)
+        .sum_of_squares(address(x), x.numel(), static_cast<double*>(address<void>(all)) + i);
+  }
+  const Tensor host = to_host(all);
+  std::memcpy(sums.data(), host.data<int64_t>(), sums.size() * sizeof(double));
+  return sums;
 }
 
 bool all_finite(const Tensor& x) {
   count_elements(x.numel());
-  return backend_of("all_finite", x).all_finite(address(x), x.numel());
+  Tensor finite = Tensor::empty({1}, DType::i32, x.device());
+  backend_of("all_finite", x).all_finite(address(x), x.numel(), address<int32_t>(finite));
+  return to_host(finite).values<int32_t>()[0] != 0;
 }
 
 }  // namespace qkv::kernels

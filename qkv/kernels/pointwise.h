@@ -1,6 +1,9 @@
 #pragma once
 // Elementwise functions, and column sums. f32 on one device; contiguous unless stated otherwise.
 
+#include <span>
+#include <vector>
+
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/gradient_slot.h"
 #include "qkv/kernels/kinds.h"
@@ -29,8 +32,9 @@ void column_sums(const Tensor& x, GradientSlot sums);
 // The transpose of x [rows, cols], with elements of 2 or 4 bytes and any row stride.
 Tensor transposed(const Tensor& x);
 
-// The sum of squares in double precision, in an order that depends on the number of elements only.
-double sum_of_squares(const Tensor& x);
+// The sum of squares of each tensor in double precision, in an order that depends on its number of elements
+// only. One wait for the device.
+std::vector<double> sums_of_squares(std::span<const Tensor> tensors);
 // Whether all elements are finite.
 bool all_finite(const Tensor& x);
 

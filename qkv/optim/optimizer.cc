@@ -90,6 +90,7 @@ bool Optimizer::takes_part(size_t i) const {
 std::vector<double> Optimizer::squared_norms() const {
   const ProfileScope profile("optimizer");
   std::vector<double> squares(parameters_.size(), kNoGradient);
+  std::vector<Tensor> gradients;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (!takes_part(i)) continue;
     const auto& [name, parameter] = parameters_[i];
@@ -99,7 +100,11 @@ std::vector<double> Optimizer::squared_norms() const {
       throw UsageError(concat("optimizer: expected a gradient of the shape of ", name, " ", parameter.shape,
                               ", found ", gradient.shape()));
     }
-    squares[i] = kernels::sum_of_squares(gradient);
+    gradients.push_back(gradient);
+  }
+  const std::vector<double> found = kernels::sums_of_squares(gradients);
+  for (size_t i = 0, next = 0; i < parameters_.size(); ++i) {
+    if (takes_part(i)) squares[i] = found[next++];
   }
   return squares;
 }

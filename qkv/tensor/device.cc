@@ -1,5 +1,7 @@
 #include "qkv/tensor/device.h"
 
+#include <atomic>
+
 #include "qkv/base/error.h"
 #include "qkv/tensor/device_memory.h"
 
@@ -7,6 +9,7 @@ namespace qkv {
 namespace {
 
 FindDeviceMemory find_device_memory = nullptr;
+std::atomic<int64_t> waits = 0;
 
 }  // namespace
 
@@ -32,6 +35,9 @@ DeviceMemory& device_memory(Device device) {
     throw UsageError(concat("device ", name_of(device), ": this program has no kernels"));
   return find_device_memory(device);
 }
+
+int64_t device_waits() { return waits.load(std::memory_order_relaxed); }
+void count_device_wait() { waits.fetch_add(1, std::memory_order_relaxed); }
 
 void set_device_memory(FindDeviceMemory find) { find_device_memory = find; }
 

@@ -161,6 +161,7 @@ void Tensor::copy_from(const Tensor& other) {
     const CopyDirection direction = upload     ? CopyDirection::to_device
                                     : download ? CopyDirection::to_host
                                                : CopyDirection::on_device;
+    if (download) count_device_wait();
     device_memory(download ? other.device_ : device_)
         .copy(direction, other.byte_rows(), byte_rows(), row_bytes(*this), static_cast<size_t>(rows()));
     return;

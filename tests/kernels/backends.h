@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -44,12 +45,22 @@ class Call {
     outputs_.push_back(tensors_.back());
     return whole + misaligned_;
   }
-  // Records a number returned by a kernel.
-  void returned(double value) { returned_.push_back(value); }
+  // A result of one number.
+  template <class T>
+  T* result() {
+    Tensor number = Tensor::zeros({1}, DType::i64, device_);
+    numbers_.emplace_back([number] {
+      T value;
+      std::memcpy(&value, to_host(number).data<int64_t>(), sizeof(T));
+      return static_cast<double>(value);
+    });
+    return static_cast<T*>(address<void>(number));
+  }
 
   // All results of the call, including the memory around them.
   std::vector<double> results() const {
-    std::vector<double> all = returned_;
+    std::vector<double> all;
+    for (const auto& number : numbers_) all.push_back(number());
     for (const Tensor& output : outputs_) {
       const Tensor host = to_host(output);
       all.insert(all.end(), host.values().begin(), host.values().end());
@@ -69,7 +80,7 @@ class Call {
   Device device_;
   int64_t misaligned_;
   std::vector<Tensor> tensors_, outputs_;
-  std::vector<double> returned_;
+  std::vector<std::function<double()>> numbers_;
 };
 
 // Expects equal results on all devices, to tolerance * max(1, |expected|).

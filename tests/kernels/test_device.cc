@@ -2,13 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "qkv/kernels/dispatch.h"
 #include "qkv/kernels/loss.h"
 #include "qkv/kernels/norm.h"
+#include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/reference/memory.h"
+#include "qkv/kernels/reference/stream.h"
+#include "qkv/tensor/device_memory.h"
 #include "qkv/tensor/tensor.h"
+#include "tests/support/devices.h"
 #include "tests/support/scratch.h"
 
 namespace qkv {
@@ -68,6 +74,49 @@ TEST(DeviceTensor, CannotBeReadOnTheHost) {
   EXPECT_EQ(message_of<UsageError>([&] { x.values(); }), expected);
   EXPECT_EQ(message_of<UsageError>([&] { x.reshape({4}).slice_rows(0, 1).item(); }),
             "data: tensor [1] lies on device reference: expected one on the host (see to_host)");
+}
+
+// The queue of the reference device, which stands for that of a GPU.
+TEST(DeviceQueue, RunsNothingBeforeAResultIsCopied) {
+  const testing::QueuedReference queued;
+  const int64_t waits = device_waits();
+  Tensor x = numbers({4, 2}, 1);
+  const Tensor there = from_host(x, Device::reference);
+  Tensor means = Tensor::empty({2, 2}, DType::f32, Device::reference);
+  std::vector<int32_t> offsets{0, 1, 4};
+  kernels::backend(Device::reference)
+      .segment_mean({.segments = {.offsets = offsets.data(), .segments = 2, .cols = 2},
+                     .x = kernels::address(there),
+                     .y = kernels::address(means)});
+  const float* const result = kernels::reference::readable(kernels::address(means));
+  EXPECT_TRUE(std::isnan(result[0]));
+  EXPECT_EQ(device_waits(), waits);
+  // What the calls were given may change at once.
+  x.fill_zero();
+  offsets.assign(3, 0);
+  EXPECT_EQ(host_values(means), (std::vector<float>{1, 2, 5, 6}));
+  EXPECT_EQ(result[0], 1);
+  EXPECT_EQ(device_waits(), waits + 1);
+}
+
+TEST(DeviceQueue, FreesMemoryInOrder) {
+  const testing::QueuedReference queued;
+  const Tensor x = from_host(numbers({1000}, 1), Device::reference);
+  Tensor sum = Tensor::empty({1000}, DType::f32, Device::reference);
+  {
+    const Tensor copy = x.clone();
+    kernels::add(x, copy, sum);
+  }
+  const Tensor other = Tensor::zeros({1000}, DType::f32, Device::reference);  // not in the copy's memory
+  EXPECT_EQ(host_values(sum)[999], 2000);
+  EXPECT_EQ(host_values(other)[999], 0);
+}
+
+TEST(DeviceQueue, ReportsAnErrorWhereTheHostWaits) {
+  const testing::QueuedReference queued;
+  kernels::reference::stream().submit([] { throw UsageError("a kernel has failed"); });
+  const Tensor x = from_host(numbers({2}, 1), Device::reference);
+  EXPECT_EQ(message_of<UsageError>([&] { host_values(x); }), "a kernel has failed");
 }
 
 TEST(DeviceTensorDeathTest, ItsMemoryIsProtected) {

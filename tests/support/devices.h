@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#ifndef QKV_WITHOUT_REFERENCE
+#include "qkv/kernels/reference/stream.h"
+#endif
 #include "qkv/ops/variable.h"
 #include "qkv/tensor/tensor.h"
 
@@ -15,7 +18,23 @@ inline constexpr bool kHasReference = false;
 inline constexpr bool kHasReference = true;
 #endif
 
-// Runs test(device) once for each device that the build has.
+// While it lives, work on the reference device waits in a queue until the host copies a result, as on a GPU.
+class QueuedReference {
+ public:
+  QueuedReference() { set(true); }
+  ~QueuedReference() { set(false); }
+  QueuedReference(const QueuedReference&) = delete;
+  QueuedReference& operator=(const QueuedReference&) = delete;
+
+ private:
+#ifdef QKV_WITHOUT_REFERENCE
+  static void set(bool /*queued*/) {}
+#else
+  static void set(bool queued) { kernels::reference::stream().set_queued(queued); }
+#endif
+};
+
+// Runs test(device) once for each device that the build has, for reference with a queue as well.
 template <class Test>
 void for_each_device(const Test& test) {
   for (const Device device : kDevices) {
@@ -23,6 +42,10 @@ void for_each_device(const Test& test) {
     SCOPED_TRACE(name_of(device));
     test(device);
   }
+  if (!kHasReference) return;
+  SCOPED_TRACE("reference, queued");
+  const QueuedReference queued;
+  test(Device::reference);
 }
 
 // A leaf with a gradient and these values, on the device.

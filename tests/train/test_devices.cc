@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "qkv/io/safetensors.h"
@@ -84,9 +86,11 @@ TrainOptions run_on(Device device) {
 TEST(Devices, RunTheWholeTrainer) {
   const qkv::testing::Scratch scratch;
   Losses expected;
+  int runs = 0;
   const TrainResult whole = train_characters(scratch / "expected", run_on(Device::cpu), expected);
+  std::filesystem::path folder;
   qkv::testing::for_each_device([&](Device device) {
-    const auto folder = scratch / name_of(device);
+    folder = scratch / (name_of(device) + std::to_string(++runs));
     Losses first, rest;
     first.stop_after = 5;
     EXPECT_EQ(
@@ -109,7 +113,7 @@ TEST(Devices, RunTheWholeTrainer) {
   // A checkpoint belongs to its device.
   qkv::testing::expect_throw<UsageError>(
       "train.device: expected reference as in the checkpoint, found cpu",
-      [&] { Trainer(character_task(), run_on(Device::cpu), scratch / "reference", IfRunExists::resume); });
+      [&] { Trainer(character_task(), run_on(Device::cpu), folder, IfRunExists::resume); });
 }
 
 }  // namespace

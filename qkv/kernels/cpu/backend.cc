@@ -91,8 +91,10 @@ constexpr Backend kCpuBackend{
     .rmsprop = cpu::rmsprop,
     .adagrad = cpu::adagrad,
     .adafactor = cpu::adafactor,
-    .sum_of_squares = cpu::sum_of_squares,
-    .all_finite = cpu::all_finite,
+    .sum_of_squares = [](const float* x, int64_t count,
+                         double* sum) { *sum = cpu::sum_of_squares(x, count); },
+    .all_finite = [](const float* x, int64_t count,
+                     int32_t* finite) { *finite = cpu::all_finite(x, count) ? 1 : 0; },
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ KernelOf<&Backend::sgd> sgd;
 KernelOf<&Backend::rmsprop> rmsprop;
 KernelOf<&Backend::adagrad> adagrad;
 KernelOf<&Backend::adafactor> adafactor;
-KernelOf<&Backend::sum_of_squares> sum_of_squares;
-KernelOf<&Backend::all_finite> all_finite;
+double sum_of_squares(const float* x, int64_t count);
+bool all_finite(const float* x, int64_t count);
 
 }  // namespace qkv::kernels::cpu

@@ -147,42 +147,42 @@ QuantizedRow quantize_row(const float* x, int64_t count) {
   return q;
 }
 
-std::unique_ptr<RightHandSide> pack_transposed(std::span<const Matrix> blocks, DType operands) {
-  auto b = std::make_unique<RightHandSide>();
-  b->rows = blocks.front().cols;
-  for (const Matrix& block : blocks) b->cols += block.rows;
-  b->packed.resize(at(b->rows, b->cols, 0));
+RightHandSide pack_transposed(std::span<const Matrix> blocks, DType operands) {
+  RightHandSide b;
+  b.rows = blocks.front().cols;
+  for (const Matrix& block : blocks) b.cols += block.rows;
+  b.packed.resize(at(b.rows, b.cols, 0));
   int64_t first = 0;
   for (const Matrix& block : blocks) {
     for (int64_t r = 0; r < block.rows; ++r) {
       for (int64_t c = 0; c < block.cols; ++c)
-        b->packed[at(c, b->cols, first + r)] = block.data[r * block.stride + c];
+        b.packed[at(c, b.cols, first + r)] = block.data[r * block.stride + c];
     }
     first += block.rows;
   }
-  Rounded::round_values(b->packed, operands);
-  b->operands = operands;
+  Rounded::round_values(b.packed, operands);
+  b.operands = operands;
   return b;
 }
 
-std::unique_ptr<RightHandSide> pack_plain(std::span<const Matrix> blocks, DType operands) {
-  auto b = std::make_unique<RightHandSide>();
-  b->cols = blocks.front().cols;
+RightHandSide pack_plain(std::span<const Matrix> blocks, DType operands) {
+  RightHandSide b;
+  b.cols = blocks.front().cols;
   for (const Matrix& block : blocks) {
-    b->rows += block.rows;
+    b.rows += block.rows;
     for (int64_t r = 0; r < block.rows; ++r) {
-      b->packed.insert(b->packed.end(), block.data + r * block.stride,
-                       block.data + r * block.stride + block.cols);
+      b.packed.insert(b.packed.end(), block.data + r * block.stride,
+                      block.data + r * block.stride + block.cols);
     }
   }
-  Rounded::round_values(b->packed, operands);
-  b->operands = operands;
+  Rounded::round_values(b.packed, operands);
+  b.operands = operands;
   return b;
 }
 
-std::unique_ptr<RightHandSide> view(std::span<const WeightRows> blocks) {
-  auto b = std::make_unique<RightHandSide>();
-  b->in_place.assign(blocks.begin(), blocks.end());
+RightHandSide view(std::span<const WeightRows> blocks) {
+  RightHandSide b;
+  b.in_place.assign(blocks.begin(), blocks.end());
   return b;
 }
 

@@ -2,7 +2,6 @@
 // Matrix products with sums in double precision; with int8 weights, in integers.
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -31,15 +30,15 @@ struct QuantizedRow {
 QuantizedRow quantize_row(const float* x, int64_t count);
 
 // The right-hand side of a product: a copy of a matrix, or the transpose of weights.
-struct RightHandSide final : PreparedMatrix {
+struct RightHandSide {
   std::vector<float> packed;  // [rows, cols]
   int64_t rows = 0, cols = 0;
   DType operands = DType::f32;  // of a product with `packed`, whose values are rounded already
   std::vector<WeightRows> in_place;
 };
-std::unique_ptr<RightHandSide> pack_transposed(std::span<const Matrix> blocks, DType operands);
-std::unique_ptr<RightHandSide> pack_plain(std::span<const Matrix> blocks, DType operands);
-std::unique_ptr<RightHandSide> view(std::span<const WeightRows> blocks);
+RightHandSide pack_transposed(std::span<const Matrix> blocks, DType operands);
+RightHandSide pack_plain(std::span<const Matrix> blocks, DType operands);
+RightHandSide view(std::span<const WeightRows> blocks);
 
 // The kernels of kernels/backend.h.
 void matmul(const Matrix& a, const RightHandSide& b, const float* bias, const MutableMatrix& c,

@@ -8,8 +8,11 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "qkv/base/error.h"
+#include "qkv/kernels/reference/stream.h"
 
 namespace qkv::kernels::reference {
 namespace {
@@ -113,21 +116,45 @@ Storage Memory::allocate(size_t bytes) {
   const size_t size = block_size(bytes);
   std::byte* const address = arena().take(size);
   std::memset(readable(address), 0xFF, size);
-  return {address, [size](std::byte* block) { arena().give(block, size); }};
+  return {
+      address, [size](std::byte* block) {
+        const auto give = [block, size] { arena().give(block, size); };
+        try {
+          stream().submit(give);
+        } catch (const std::bad_alloc&) {  // a block that waits for nothing is better than one that is lost
+          stream().synchronise();
+          give();
+        }
+      }};
 }
 
 void Memory::copy(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
                   size_t rows) {
-  const std::byte* const source = direction == CopyDirection::to_device ? from.data : readable(from.data);
-  std::byte* const target = direction == CopyDirection::to_host ? to.data : readable(to.data);
-  for (size_t row = 0; row < rows && row_bytes > 0; ++row)
-    std::memcpy(target + row * to.stride, source + row * from.stride, row_bytes);
+  if (row_bytes == 0) return;
+  ConstByteRows source = from;
+  ByteRows target = to;
+  std::vector<std::byte> staged;  // the host's rows may change before the copy runs
+  if (direction == CopyDirection::to_device) {
+    staged.resize(rows * row_bytes);
+    for (size_t row = 0; row < rows; ++row)
+      std::memcpy(staged.data() + row * row_bytes, from.data + row * from.stride, row_bytes);
+  } else {
+    source.data = readable(from.data);
+  }
+  if (direction != CopyDirection::to_host) target.data = readable(to.data);
+  stream().submit([=, staged = std::move(staged)] {
+    const ConstByteRows rows_from = staged.empty() ? source : ConstByteRows{staged.data(), row_bytes};
+    for (size_t row = 0; row < rows; ++row)
+      std::memcpy(target.data + row * target.stride, rows_from.data + row * rows_from.stride, row_bytes);
+  });
+  if (direction == CopyDirection::to_host) stream().synchronise();
 }
 
 void Memory::fill_zero(const ByteRows& to, size_t row_bytes, size_t rows) {
-  std::byte* const target = readable(to.data);
-  for (size_t row = 0; row < rows && row_bytes > 0; ++row)
-    std::memset(target + row * to.stride, 0, row_bytes);
+  stream().submit([=, target = readable(to.data)] {
+    for (size_t row = 0; row < rows && row_bytes > 0; ++row)
+      std::memset(target + row * to.stride, 0, row_bytes);
+  });
 }
 
 Memory& memory() {

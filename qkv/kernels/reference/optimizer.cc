@@ -160,17 +160,13 @@ void adafactor(const AdafactorRule& rule, const OptimizerPass& pass, std::span<c
   }
 }
 
-double sum_of_squares(const float* x, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += double{x[i]} * double{x[i]};
-  return sum;
+void sum_of_squares(const float* x, int64_t count, double* sum) {
+  *sum = 0;
+  for (int64_t i = 0; i < count; ++i) *sum += double{x[i]} * double{x[i]};
 }
 
-bool all_finite(const float* x, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(x[i])) return false;
-  }
-  return true;
+void all_finite(const float* x, int64_t count, int32_t* finite) {
+  *finite = std::all_of(x, x + count, [](float number) { return std::isfinite(number); }) ? 1 : 0;
 }
 
 }  // namespace qkv::kernels::reference

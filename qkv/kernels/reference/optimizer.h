@@ -12,7 +12,7 @@ void rmsprop(const RmspropRule& rule, const OptimizerPass& pass, std::span<const
 void adagrad(const AdagradRule& rule, const OptimizerPass& pass, std::span<const ParameterUpdate> updates);
 void adafactor(const AdafactorRule& rule, const OptimizerPass& pass,
                std::span<const ParameterUpdate> updates);
-double sum_of_squares(const float* x, int64_t count);
-bool all_finite(const float* x, int64_t count);
+void sum_of_squares(const float* x, int64_t count, double* sum);
+void all_finite(const float* x, int64_t count, int32_t* finite);
 
 }  // namespace qkv::kernels::reference

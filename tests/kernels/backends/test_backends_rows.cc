@@ -218,15 +218,15 @@ TEST(Backends, EmbeddingsAndRotaryPositions) {
 
 TEST(Backends, SumsOverGradients) {
   for_lengths(0, [](int64_t n) {
-    expect_agreement(sizes("sum_of_squares", n), 1e-12,
-                     [&](Call& call) { call.returned(call.kernels.sum_of_squares(call.input(n, 1), n)); });
+    expect_agreement(sizes("sum_of_squares", n), 1e-12, [&](Call& call) {
+      call.kernels.sum_of_squares(call.input(n, 1), n, call.result<double>());
+    });
     for (int64_t at = -1; at < n; ++at) {
       std::vector<float> numbers(static_cast<size_t>(n), 0.5f);
       if (at >= 0) numbers[static_cast<size_t>(at)] = at % 2 == 0 ? NAN : INFINITY;
       expect_agreement(sizes("all_finite", n), 0, [&](Call& call) {
-        const bool finite = call.kernels.all_finite(call.input(numbers), n);
-        EXPECT_EQ(finite, at < 0);
-        call.returned(finite ? 1 : 0);
+        call.kernels.all_finite(call.input(numbers), n, call.result<int32_t>());
+        EXPECT_EQ(call.results().front(), at < 0 ? 1 : 0);
       });
     }
   });
