@@ -65,8 +65,10 @@ void bind_text_encoder_model(nb::module_& module) {
 void bind_logits(nb::module_& module) {
   nb::class_<CrossEntropyResult>(module, "CrossEntropyResult")
       .def_ro("loss", &CrossEntropyResult::loss, "[1]: factor * the sum of the losses.")
-      .def_ro("loss_sum", &CrossEntropyResult::loss_sum)
-      .def_ro("nll_sum", &CrossEntropyResult::nll_sum, "The sum of -log p[label].");
+      .def_prop_ro("loss_sum", [](const CrossEntropyResult& self) { return self.loss_sum.value(); })
+      .def_prop_ro(
+          "nll_sum", [](const CrossEntropyResult& self) { return self.nll_sum.value(); },
+          "The sum of -log p[label].");
   nb::class_<nn::Logits>(module, "Logits", "The projection of hidden states to logits over the vocabulary.")
       .def(
           "__call__",

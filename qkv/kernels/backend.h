@@ -139,6 +139,8 @@ struct Backend {
   void (*copy)(const float* x, float* y, int64_t count, Accumulate accumulate);
   // y[i] (+)= factor * x[i]
   void (*scale)(const float* x, float factor, float* y, int64_t count, Accumulate accumulate);
+  // Likewise with a factor on the device.
+  void (*scale_by)(const float* x, const float* factor, float* y, int64_t count, Accumulate accumulate);
   // z[i] = x[i] + y[i]
   void (*add)(const float* x, const float* y, float* z, int64_t count);
   // sums[c] (+)= sum over rows of x[row, c], in an order that depends on the number of rows only.
@@ -161,6 +163,8 @@ struct Backend {
   // Sums and checks.
   // The sum of squares in double precision, in an order that depends on the count only.
   void (*sum_of_squares)(const float* x, int64_t count, double* sum);
+  // total = the sum in double precision, in order; scaled = factor * total, unless null.
+  void (*total)(const float* x, int64_t count, float factor, double* total, float* scaled);
   // 1 if all elements are finite, else 0.
   void (*all_finite)(const float* x, int64_t count, int32_t* finite);
 };

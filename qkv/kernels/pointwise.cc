@@ -1,8 +1,7 @@
 #include "qkv/kernels/pointwise.h"
 
-#include <cstring>
-
 #include "qkv/kernels/dispatch.h"
+#include "qkv/tensor/device_double.h"
 
 namespace qkv::kernels {
 
@@ -24,6 +23,18 @@ void scale(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
   if (x.contiguous() && y.contiguous()) return device.scale(from, factor, to, x.numel(), accumulate);
   for (int64_t row = 0; row < x.rows(); ++row)
     device.scale(from + row * x.row_stride(), factor, to + row * y.row_stride(), x.cols(), accumulate);
+}
+
+void scale(const Tensor& x, const Tensor& factor, Tensor& y, Accumulate accumulate) {
+  count_elements(x.numel() * (1 + memory_passes(accumulate)));
+  const Backend& device = backend_of("scale", x, factor, y);
+  const float* const from = address(x);
+  float* const to = address(y);
+  if (x.contiguous() && y.contiguous())
+    return device.scale_by(from, address(factor), to, x.numel(), accumulate);
+  for (int64_t row = 0; row < x.rows(); ++row)
+    device.scale_by(from + row * x.row_stride(), address(factor), to + row * y.row_stride(), x.cols(),
+                    accumulate);
 }
 
 void add(const Tensor& x, const Tensor& y, Tensor& z) {
@@ -67,10 +78,14 @@ Tensor transposed(const Tensor& x) {
   return y;
 }
 
+void total(const Tensor& x, float factor, Tensor& sums, int64_t i, Tensor scaled) {
+  count_elements(x.numel());
+  backend_of("total", x, sums, scaled)
+      .total(address(x), x.numel(), factor, static_cast<double*>(address<void>(sums)) + i, address(scaled));
+}
+
 std::vector<double> sums_of_squares(std::span<const Tensor> tensors) {
-  std::vector<double> sums(tensors.size());
-  if (tensors.empty()) return sums;
-  // No dtype is that of doubles; these have their size.
+  if (tensors.empty()) return {};
   Tensor all = Tensor::empty({std::ssize(tensors)}, DType::i64, tensors.front().device());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];
@@ -78,9 +93,8 @@ std::vector<double> sums_of_squares(std::span<const Tensor> tensors) {
     backend_of("sum_of_squares", x, all)
         .sum_of_squares(address(x), x.numel(), static_cast<double*>(address<void>(all)) + i);
   }
-  const Tensor host = to_host(all);
-  std::memcpy(sums.data(), host.data<int64_t>(), sums.size() * sizeof(double));
-  return sums;
+  const std::vector<DeviceDouble> found = DeviceDouble::all(all);
+  return {found.begin(), found.end()};
 }
 
 bool all_finite(const Tensor& x) {

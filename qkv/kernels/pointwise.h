@@ -14,6 +14,8 @@ namespace qkv::kernels {
 void copy(const Tensor& x, Tensor& y, Accumulate accumulate);
 // y (+)= factor * x, any row strides.
 void scale(const Tensor& x, float factor, Tensor& y, Accumulate accumulate);
+// Likewise with a factor [1] on the device.
+void scale(const Tensor& x, const Tensor& factor, Tensor& y, Accumulate accumulate);
 // z = x + y
 void add(const Tensor& x, const Tensor& y, Tensor& z);
 
@@ -32,6 +34,9 @@ void column_sums(const Tensor& x, GradientSlot sums);
 // The transpose of x [rows, cols], with elements of 2 or 4 bytes and any row stride.
 Tensor transposed(const Tensor& x);
 
+// sums[i], an i64 element whose bits are a double's, = the sum of x, in order; scaled [1] = factor * sum,
+// unless undefined.
+void total(const Tensor& x, float factor, Tensor& sums, int64_t i, Tensor scaled = {});
 // The sum of squares of each tensor in double precision, in an order that depends on its number of elements
 // only. One wait for the device.
 std::vector<double> sums_of_squares(std::span<const Tensor> tensors);

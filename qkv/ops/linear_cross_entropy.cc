@@ -101,10 +101,13 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
     }
     if (records) product.add_weight_gradients(x_chunk, logits, weight_gradients, bias_gradients);
   }
-  const Tensor host_loss = to_host(loss_rows), host_nll = to_host(nll_rows);
-  for (const float row : host_loss.values()) result.loss_sum += row;
-  for (const float row : host_nll.values()) result.nll_sum += row;
-  const Tensor loss = Tensor::full({1}, static_cast<float>(result.loss_sum * options.factor), device);
+  Tensor sums = Tensor::empty({2}, DType::i64, device);
+  const Tensor loss = Tensor::empty({1}, DType::f32, device);
+  kernels::total(loss_rows, options.factor, sums, 0, loss);
+  kernels::total(nll_rows, options.factor, sums, 1);
+  const std::vector<DeviceDouble> numbers = DeviceDouble::all(sums);
+  result.loss_sum = numbers[0];
+  result.nll_sum = numbers[1];
   if (!records) {
     result.loss = loss;
     return result;
@@ -114,10 +117,9 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
   result.loss =
       Tape::record("cross_entropy", loss, std::move(inputs),
                    [x, dx, weights, weight_gradients, bias_gradients](const Tensor& upstream) {
-                     const auto accumulate_scaled = [factor = to_host(upstream).item()](
-                                                        const Tensor& gradient, const Variable& to) {
+                     const auto accumulate_scaled = [&](const Tensor& gradient, const Variable& to) {
                        GradientSlot slot = to.gradient_slot();
-                       kernels::scale(gradient, factor, slot.tensor, slot.accumulate);
+                       kernels::scale(gradient, upstream, slot.tensor, slot.accumulate);
                      };
                      if (dx.defined()) accumulate_scaled(dx, x);
                      for (size_t i = 0; i < weight_gradients.size(); ++i) {

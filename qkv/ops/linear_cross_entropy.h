@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "qkv/ops/linear.h"
+#include "qkv/tensor/device_double.h"
 
 namespace qkv {
 
@@ -17,9 +18,9 @@ struct CrossEntropyOptions {
 };
 
 struct CrossEntropyResult {
-  Variable loss;        // [1]: factor * the sum over rows of the smoothed cross-entropy
-  double loss_sum = 0;  // the same sum without the factor
-  double nll_sum = 0;   // sum of -log p[label], natural logarithms
+  Variable loss;          // [1]: factor * the sum over rows of the smoothed cross-entropy
+  DeviceDouble loss_sum;  // the same sum without the factor
+  DeviceDouble nll_sum;   // sum of -log p[label], natural logarithms
 };
 
 // The cross-entropy of softmax(z) and labels i32 or i64 [tokens], with z = linear(x, weights), or softcap

@@ -83,6 +83,7 @@ constexpr Backend kCpuBackend{
     .segment_max_backward = cpu::segment_max_backward,
     .copy = cpu::copy,
     .scale = cpu::scale,
+    .scale_by = cpu::scale_by,
     .add = cpu::add,
     .column_sums = cpu::column_sums,
     .transpose = cpu::transpose,
@@ -93,6 +94,7 @@ constexpr Backend kCpuBackend{
     .adafactor = cpu::adafactor,
     .sum_of_squares = [](const float* x, int64_t count,
                          double* sum) { *sum = cpu::sum_of_squares(x, count); },
+    .total = cpu::total,
     .all_finite = [](const float* x, int64_t count,
                      int32_t* finite) { *finite = cpu::all_finite(x, count) ? 1 : 0; },
 };

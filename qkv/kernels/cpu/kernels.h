@@ -42,6 +42,8 @@ KernelOf<&Backend::segment_max> segment_max;
 KernelOf<&Backend::segment_max_backward> segment_max_backward;
 KernelOf<&Backend::copy> copy;
 KernelOf<&Backend::scale> scale;
+KernelOf<&Backend::scale_by> scale_by;
+KernelOf<&Backend::total> total;
 KernelOf<&Backend::add> add;
 KernelOf<&Backend::column_sums> column_sums;
 KernelOf<&Backend::transpose> transpose;

@@ -121,6 +121,16 @@ void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
   });
 }
 
+void scale_by(const float* x, const float* factor, float* y, int64_t count, Accumulate accumulate) {
+  scale(x, *factor, y, count, accumulate);
+}
+
+void total(const float* x, int64_t count, float factor, double* total, float* scaled) {
+  *total = 0;
+  for (int64_t i = 0; i < count; ++i) *total += double{x[i]};
+  if (scaled != nullptr) *scaled = static_cast<float>(*total * double{factor});
+}
+
 void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) {
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(scale_range)(x + begin, factor, y + begin, end - begin, accumulate);

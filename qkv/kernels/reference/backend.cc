@@ -273,6 +273,7 @@ constexpr Backend kReferenceBackend{
     .segment_max_backward = kSubmitting<&Backend::segment_max_backward, reference::segment_max_backward>,
     .copy = kSubmitting<&Backend::copy, reference::copy>,
     .scale = kSubmitting<&Backend::scale, reference::scale>,
+    .scale_by = kSubmitting<&Backend::scale_by, reference::scale_by>,
     .add = kSubmitting<&Backend::add, reference::add>,
     .column_sums = kSubmitting<&Backend::column_sums, reference::column_sums>,
     .transpose = kSubmitting<&Backend::transpose, reference::transpose>,
@@ -282,6 +283,7 @@ constexpr Backend kReferenceBackend{
     .adagrad = kSubmitting<&Backend::adagrad, reference::adagrad>,
     .adafactor = kSubmitting<&Backend::adafactor, reference::adafactor>,
     .sum_of_squares = kSubmitting<&Backend::sum_of_squares, reference::sum_of_squares>,
+    .total = kSubmitting<&Backend::total, reference::total>,
     .all_finite = kSubmitting<&Backend::all_finite, reference::all_finite>,
 };
 

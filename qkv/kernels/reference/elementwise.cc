@@ -17,6 +17,16 @@ void scale(const float* x, float factor, float* y, int64_t count, Accumulate acc
   }
 }
 
+void scale_by(const float* x, const float* factor, float* y, int64_t count, Accumulate accumulate) {
+  scale(x, *factor, y, count, accumulate);
+}
+
+void total(const float* x, int64_t count, float factor, double* total, float* scaled) {
+  *total = 0;
+  for (int64_t i = 0; i < count; ++i) *total += double{x[i]};
+  if (scaled != nullptr) *scaled = static_cast<float>(*total * double{factor});
+}
+
 void add(const float* x, const float* y, float* z, int64_t count) {
   for (int64_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
 }

@@ -10,6 +10,8 @@ namespace qkv::kernels::reference {
 
 void copy(const float* x, float* y, int64_t count, Accumulate accumulate);
 void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate);
+void scale_by(const float* x, const float* factor, float* y, int64_t count, Accumulate accumulate);
+void total(const float* x, int64_t count, float factor, double* total, float* scaled);
 void add(const float* x, const float* y, float* z, int64_t count);
 void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
                  Accumulate accumulate);

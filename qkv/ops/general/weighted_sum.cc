@@ -20,7 +20,7 @@ Variable weighted_sum(const Variable& input, const Tensor& given) {
   if (!Tape::records({x})) return y;
   return Tape::record("weighted_sum", y, {{x, false}}, [=](const Tensor& dy) {
     GradientSlot slot = x.gradient_slot();
-    kernels::scale(from_host(coefficients, device), to_host(dy).item(), slot.tensor, slot.accumulate);
+    kernels::scale(from_host(coefficients, device), dy, slot.tensor, slot.accumulate);
   });
 }
 

@@ -18,6 +18,10 @@ TEST(Backends, CopyScaleAdd) {
       expect_agreement(sizes("scale", n, accumulate), 1e-6, [&](Call& call) {
         call.kernels.scale(call.input(n, 1), -1.75f, call.output(n), n, accumulate);
       });
+      expect_agreement(sizes("scale_by", n, accumulate), 1e-6, [&](Call& call) {
+        call.kernels.scale_by(call.input(n, 1), call.input(std::vector<float>{-1.75f}), call.output(n), n,
+                              accumulate);
+      });
     }
     expect_agreement(sizes("add", n), 1e-6, [&](Call& call) {
       call.kernels.add(call.input(n, 1), call.input(n, 2), call.output(n), n);
@@ -220,6 +224,10 @@ TEST(Backends, SumsOverGradients) {
   for_lengths(0, [](int64_t n) {
     expect_agreement(sizes("sum_of_squares", n), 1e-12, [&](Call& call) {
       call.kernels.sum_of_squares(call.input(n, 1), n, call.result<double>());
+    });
+    expect_agreement(sizes("total", n), 1e-12, [&](Call& call) {
+      call.kernels.total(call.input(n, 1), n, 0.25f, call.result<double>(), call.output(1));
+      call.kernels.total(call.input(n, 2), n, 1, call.result<double>(), nullptr);
     });
     for (int64_t at = -1; at < n; ++at) {
       std::vector<float> numbers(static_cast<size_t>(n), 0.5f);
