@@ -38,7 +38,8 @@ class TextEncoder {
 
   nb::object encode(const Texts& texts, nb::dict given, nb::object on_progress) const {
     const pipelines::TextEmbedder embedder(encoder_);
-    pipelines::TextEmbedOptions options = embedder.default_options();
+    if (!defaults_) defaults_ = embedder.default_options();
+    pipelines::TextEmbedOptions options = *defaults_;
     if (const auto prompt_name = take(given, "prompt_name"))
       options.prompt = pipelines::named_prompt(encoder_->folder, nb::cast<std::string>(*prompt_name));
     take_value(given, "prompt", options.prompt);
@@ -147,6 +148,7 @@ class TextEncoder {
   }
 
   std::shared_ptr<const pipelines::LoadedTextEncoder> encoder_;
+  mutable std::optional<pipelines::TextEmbedOptions> defaults_;  // of the folder; the GIL protects them
 };
 
 }  // namespace
