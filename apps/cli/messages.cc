@@ -12,7 +12,7 @@
 namespace qkv::apps {
 namespace {
 
-const CLI::App* the_program = nullptr;
+const CLI::App* set_app = nullptr;
 
 bool in_word(const std::string& text, size_t at) {
   return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
@@ -55,11 +55,13 @@ std::string with_option_names(const CLI::App& command, const std::string& messag
   return result;
 }
 
-void set_program(const CLI::App& program) { the_program = &program; }
+void set_program(const CLI::App& program) { set_app = &program; }
+
+const CLI::App& the_program() { return *set_app; }
 
 void say(const std::string& message) {
-  const std::string line = concat(
-      "qkv: ", the_program == nullptr ? message : with_option_names(innermost(*the_program), message), "\n");
+  const std::string line =
+      concat("qkv: ", set_app == nullptr ? message : with_option_names(innermost(*set_app), message), "\n");
   std::fwrite(line.data(), 1, line.size(),
               stderr);  // std::cerr fails where memory ran out in sync_with_stdio()
 }

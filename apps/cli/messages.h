@@ -23,6 +23,9 @@ std::string with_option_names(const CLI::App& command, const std::string& messag
 // The program whose options say() names; it must outlive the last message.
 void set_program(const CLI::App& program);
 
+// That program; call it after set_program().
+const CLI::App& the_program();
+
 // Prints "qkv: " and the message, with option names, on stderr.
 void say(const std::string& message);
 

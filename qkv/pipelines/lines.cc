@@ -45,13 +45,15 @@ void LineOptions::validate() const {
   require_positive("chunk_lines", chunk_lines);
   require_positive("chunk_bytes", chunk_bytes);
   require_positive("max_line_bytes", max_line_bytes);
+  require_positive("first", first);
 }
 
 std::string summary(const LineCounts& counts, const std::string& unit) {
   return concat(counts.errors, " of ", counts.lines, " ", unit, counts.lines == 1 ? "" : "s", " failed");
 }
 
-LineReader::LineReader(std::istream& in, const LineOptions& options) : in_(&in), options_(options) {
+LineReader::LineReader(std::istream& in, const LineOptions& options)
+    : in_(&in), options_(options), read_(options.first - 1) {
   options_.validate();
 }
 

@@ -21,6 +21,7 @@ struct LineOptions {
   int64_t chunk_bytes = 1 << 20;
   // Maximum bytes of a line. A longer line is not stored and its result is an error.
   int64_t max_line_bytes = kMaxTextBytes;
+  int64_t first = 1;  // number of the first line
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
@@ -34,6 +35,12 @@ struct Line {
 
 struct LineCounts {
   int64_t lines = 0, errors = 0;
+
+  LineCounts& operator+=(const LineCounts& other) {
+    lines += other.lines;
+    errors += other.errors;
+    return *this;
+  }
 };
 
 // "3 of 10 lines failed", or texts.
@@ -66,33 +73,39 @@ class LineReader {
   std::istream* in_ = nullptr;  // null: texts_
   std::vector<std::string> texts_;
   LineOptions options_;
-  int64_t read_ = 0;
+  int64_t read_ = 0;  // lines before the next one
   std::string line_;
 };
 
-// Runs a pipeline over lines: run(texts, line numbers) returns a result with an `error` for each text,
-// sink(line, result) receives the results of all lines in order, and flush() is called after each chunk.
-// Throws the errors of these functions and of LineReader.
+// Runs a pipeline over the lines of a chunk: run(texts, line numbers) returns a result with an `error` for
+// each text, and sink(line, result) receives the results of all lines in order. Throws the errors of these
+// functions.
+template <class Run, class Sink>
+LineCounts for_each_line(LineChunk chunk, const Run& run, const Sink& sink) {
+  LineCounts counts;
+  auto results = run(std::span<const std::string>(chunk.texts), std::span<const int64_t>(chunk.numbers));
+  size_t next = 0;
+  for (size_t i = 0; i < chunk.errors.size(); ++i) {
+    typename decltype(results)::value_type result{};
+    Line line{.number = chunk.first + static_cast<int64_t>(i), .text = {}};
+    if (chunk.errors[i].empty()) {
+      line.text = std::move(chunk.texts[next]);
+      result = std::move(results[next++]);
+    } else {
+      result.error = std::move(chunk.errors[i]);
+    }
+    ++counts.lines;
+    counts.errors += result.error.empty() ? 0 : 1;
+    sink(line, result);
+  }
+  return counts;
+}
+
+// The same for each chunk of the reader, and flush() after it. Also throws the errors of LineReader.
 template <class Run, class Sink, class Flush>
 LineCounts for_each_line(LineReader reader, const Run& run, const Sink& sink, const Flush& flush) {
   LineCounts counts;
-  for (LineChunk chunk; reader.next(chunk); flush()) {
-    auto results = run(std::span<const std::string>(chunk.texts), std::span<const int64_t>(chunk.numbers));
-    size_t next = 0;
-    for (size_t i = 0; i < chunk.errors.size(); ++i) {
-      typename decltype(results)::value_type result{};
-      Line line{.number = chunk.first + static_cast<int64_t>(i), .text = {}};
-      if (chunk.errors[i].empty()) {
-        line.text = std::move(chunk.texts[next]);
-        result = std::move(results[next++]);
-      } else {
-        result.error = std::move(chunk.errors[i]);
-      }
-      ++counts.lines;
-      counts.errors += result.error.empty() ? 0 : 1;
-      sink(line, result);
-    }
-  }
+  for (LineChunk chunk; reader.next(chunk); flush()) counts += for_each_line(std::move(chunk), run, sink);
   return counts;
 }
 

@@ -25,7 +25,7 @@ struct ClassifyArguments {
 template <class Run>
 void classify_lines(const ClassifyArguments& arguments, Inputs inputs, const Run& run) {
   print_results(
-      arguments.lines, inputs, [&](std::span<const std::string> lines, auto) { return run(lines); },
+      arguments.lines, inputs, [&](std::span<const std::string> lines, auto&&...) { return run(lines); },
       [&](const pipelines::Classified& found, const pipelines::Line& /*line*/) {
         std::ostringstream text;
         text << std::fixed << std::setprecision(6);
@@ -72,7 +72,7 @@ void add_classify(Command& app) {
       ->check(at_least(1));
   command->add_flag("--pairs", arguments->options.pairs,
                     "A tab separates two texts of a line, which are classified as a pair");
-  command->callback([arguments] { classify(*arguments); });
+  run_on_ranks(*command, arguments->lines, [arguments] { classify(*arguments); });
 }
 
 }  // namespace qkv::apps

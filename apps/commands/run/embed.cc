@@ -59,7 +59,7 @@ std::string vector_text(const pipelines::Embedded& vector, const pipelines::Line
 template <class Run>
 void embed_lines(const EmbedArguments& arguments, Inputs inputs, const Run& run) {
   print_results(
-      arguments.lines, inputs, [&](std::span<const std::string> lines, auto) { return run(lines); },
+      arguments.lines, inputs, [&](std::span<const std::string> lines, auto&&...) { return run(lines); },
       vector_text, [](const pipelines::Embedded& vector) { return to_json(vector); });
 }
 
@@ -131,7 +131,7 @@ void add_embed(Command& app) {
   add_option(*command, "--prompt-name", arguments->prompt_name, "NAME",
              "The prompt of that name in config_sentence_transformers.json: query, document (default: the\n"
              "folder's)");
-  command->callback([arguments] { embed(*arguments); });
+  run_on_ranks(*command, arguments->lines, [arguments] { embed(*arguments); });
 }
 
 }  // namespace qkv::apps

@@ -32,8 +32,8 @@ void fill_mask(const FillMaskArguments& arguments) {
   const pipelines::MaskFiller filler(arguments.lines.model, arguments.lines.load);
   print_results(
       arguments.lines, Inputs::texts,
-      [&](std::span<const std::string> texts, auto) { return filler(texts, arguments.options); }, filled_text,
-      [](const pipelines::FilledText& filled) { return to_json(filled); });
+      [&](std::span<const std::string> texts, auto&&...) { return filler(texts, arguments.options); },
+      filled_text, [](const pipelines::FilledText& filled) { return to_json(filled); });
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ void add_fill_mask(Command& app) {
   add_line_options(*command, arguments->lines);
   add_option(*command, "--top", arguments->options.count, "N", "Predictions per mask, most likely first")
       ->check(at_least(1));
-  command->callback([arguments] { fill_mask(*arguments); });
+  run_on_ranks(*command, arguments->lines, [arguments] { fill_mask(*arguments); });
 }
 
 }  // namespace qkv::apps

@@ -44,7 +44,8 @@ std::string generated_text(const pipelines::Generated& generated, const std::str
 
 // Reports, before a text is continued, that the model has fewer positions than requested tokens.
 void report_positions(const pipelines::TextGenerator& generator, const pipelines::GenerateOptions& options,
-                      const GenerateArguments& arguments, const std::string& text, int64_t line) {
+                      const GenerateArguments& arguments, const std::string& text, int64_t line,
+                      const LineOutput& output) {
   const pipelines::GenerationRequest request = generator.prepare({.text = text}, options);
   if (request.done()) return;
   const int64_t tokens = request.decode.options.max_new_tokens;
@@ -53,7 +54,8 @@ void report_positions(const pipelines::TextGenerator& generator, const pipelines
   report_line(arguments.lines, line,
               concat("at most ", tokens, " of ", wanted, " new tokens: the model has ",
                      generator.model().model->config().max_positions, " positions, and the prompt takes ",
-                     request.generated.prompt_tokens));
+                     request.generated.prompt_tokens),
+              output);
 }
 
 void generate(const GenerateArguments& arguments) {
@@ -64,12 +66,12 @@ void generate(const GenerateArguments& arguments) {
   bool shown = false;  // whether a streamed completion has begun; a prompt with an error has none
   print_results(
       arguments.lines, Inputs::texts,
-      [&](std::span<const std::string> texts, std::span<const int64_t> lines) {
+      [&](std::span<const std::string> texts, std::span<const int64_t> lines, const LineOutput& output) {
         std::vector<pipelines::Prompt> prompts;
         for (size_t i = 0; i < texts.size(); ++i) {
           prompts.push_back({.text = texts[i], .key = static_cast<uint64_t>(lines[i])});
           if (arguments.search.given.has("max_new_tokens"))
-            report_positions(generator, options, arguments, texts[i], lines[i]);
+            report_positions(generator, options, arguments, texts[i], lines[i], output);
         }
         if (streams) {
           prompts.front().on_text = [&](std::string_view text) {
@@ -95,15 +97,17 @@ void add_generate(Command& app) {
       "search (default), beam search or sampling. The completion of a single text is streamed.",
       "qkv generate gpt2 'Once upon a time' --top-p 0.9 --max-new-tokens 100");
   const auto arguments = std::make_shared<GenerateArguments>();
-  Option* texts = add_line_options(*command, arguments->lines, "Texts", ModelPath::folder_or_gguf);
+  const LineOptionsAdded lines =
+      add_line_options(*command, arguments->lines, "Texts", ModelPath::folder_or_gguf);
   add_option(*command, "--prompt", arguments->lines.texts, "TEXT",
              "Another way to give a text; may be given several times (default: none)")
-      ->excludes(texts);
+      ->excludes(lines.texts)
+      ->excludes(lines.input);
   add_search_options(*command, arguments->search);
   add_nbest(*command, arguments->search, "Completions per prompt, best first; equal texts once");
   add_prompt_options(*command, arguments->search.engine);
   add_sampling_options(*command, arguments->sampling);
-  command->callback([arguments] { generate(*arguments); });
+  run_on_ranks(*command, arguments->lines, [arguments] { generate(*arguments); });
 }
 
 }  // namespace qkv::apps

@@ -32,7 +32,9 @@ void print_top(const RerankArguments& arguments, const pipelines::Reranker& rera
   std::vector<pipelines::Reranked> results;
   const pipelines::LineCounts counts = pipelines::for_each_line(
       line_reader(arguments.lines),
-      [&](std::span<const std::string> texts, auto) { return reranker(arguments.query, texts, options); },
+      [&](std::span<const std::string> texts, auto&&...) {
+        return reranker(arguments.query, texts, options);
+      },
       [&](const pipelines::Line& line, const pipelines::Reranked& result) {
         if (!result.error.empty()) report_line(arguments.lines, line.number, result.error);
         lines.push_back(line);
@@ -57,7 +59,9 @@ void rerank(const RerankArguments& arguments) {
   if (arguments.top) return print_top(arguments, reranker, options);
   print_results(
       arguments.lines, Inputs::texts,
-      [&](std::span<const std::string> lines, auto) { return reranker(arguments.query, lines, options); },
+      [&](std::span<const std::string> lines, auto&&...) {
+        return reranker(arguments.query, lines, options);
+      },
       [](const pipelines::Reranked& found, const pipelines::Line& /*line*/) {
         return relevance_text(found.score);
       },
@@ -75,18 +79,19 @@ void add_rerank(Command& app) {
       "qkv rerank bge-reranker-base --query 'What is a panda?' < passages.txt\n"
       "  qkv rerank bge-reranker-base --query 'What is a panda?' --top 3 < passages.txt");
   const auto arguments = std::make_shared<RerankArguments>();
-  add_line_options(*command, arguments->lines);
+  Option* output = add_line_options(*command, arguments->lines).output;
   add_option(*command, "--query", arguments->query, "TEXT", "The query; required")->required();
   add_option(*command, "--top", arguments->top, "N",
              "Print the best N lines, best first (default: the scores of all, in their order)")
-      ->check(at_least(1));
+      ->check(at_least(1))
+      ->excludes(output);
   command->add_flag("--raw-scores", arguments->raw,
                     "Logits (default: the folder's activation, or their sigmoid)");
   add_option(*command, "--max-length", arguments->max_length, "TOKENS",
              "Maximum tokens of a query and a text, special tokens included; the longer is cut off\n"
              "(default: the folder's)")
       ->check(at_least(1));
-  command->callback([arguments] { rerank(*arguments); });
+  run_on_ranks(*command, arguments->lines, [arguments] { rerank(*arguments); });
 }
 
 }  // namespace qkv::apps

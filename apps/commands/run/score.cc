@@ -22,7 +22,7 @@ std::string score_text(const pipelines::ScoredText& scored, const pipelines::Lin
 template <class Run>
 void score_lines(const LineArguments& arguments, const Run& run) {
   print_results(
-      arguments, Inputs::texts, [&](std::span<const std::string> lines, auto) { return run(lines); },
+      arguments, Inputs::texts, [&](std::span<const std::string> lines, auto&&...) { return run(lines); },
       score_text, [](const pipelines::ScoredText& scored) { return to_json(scored); });
 }
 
@@ -53,7 +53,7 @@ void add_score(Command& app) {
       "model");
   const auto arguments = std::make_shared<LineArguments>();
   add_line_options(*command, *arguments, "Texts", ModelPath::folder_or_gguf);
-  command->callback([arguments] { score(*arguments); });
+  run_on_ranks(*command, *arguments, [arguments] { score(*arguments); });
 }
 
 }  // namespace qkv::apps

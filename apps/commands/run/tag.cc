@@ -27,7 +27,7 @@ void tag(const TagArguments& arguments) {
   const pipelines::TokenTagger tagger(arguments.model, arguments.load);
   print_results(
       arguments, Inputs::texts,
-      [&](std::span<const std::string> texts, auto) {
+      [&](std::span<const std::string> texts, auto&&...) {
         std::vector<pipelines::TaggedText> tagged = tagger(texts);
         for (size_t i = 0; arguments.words && i < tagged.size(); ++i)
           tagged[i] = words_of(texts[i], tagged[i]);
@@ -52,7 +52,7 @@ void add_tag(Command& app) {
   command->add_flag("--words", arguments->words,
                     "Label words, which spaces separate, instead of tokens; a word's label is that of its\n"
                     "first token");
-  command->callback([arguments] { tag(*arguments); });
+  run_on_ranks(*command, *arguments, [arguments] { tag(*arguments); });
 }
 
 }  // namespace qkv::apps

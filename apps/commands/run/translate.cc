@@ -34,20 +34,19 @@ struct TranslateArguments {
 
 // "[line <tab>] [score <tab>] text [ ||| alignment]": with the line's number if a line may have several
 // translations.
-void print_text(int64_t line, const Translation& translation, int nbest,
-                const TranslateArguments& arguments) {
+void print_text(int64_t line, const Translation& translation, int nbest, const TranslateArguments& arguments,
+                std::ostream& out) {
   const auto print = [&](const TranslatedHypothesis& one) {
-    if (nbest > 1) std::cout << line << '\t';
-    if (arguments.fields.scores)
-      std::cout << std::fixed << std::setprecision(6) << one.hypothesis.score << '\t';
-    std::cout << one.text;
-    if (arguments.fields.alignment) std::cout << " |||";
-    for (size_t i = 0; i < one.alignment.size(); ++i) std::cout << ' ' << one.alignment[i] << '-' << i;
-    std::cout << '\n';
+    if (nbest > 1) out << line << '\t';
+    if (arguments.fields.scores) out << std::fixed << std::setprecision(6) << one.hypothesis.score << '\t';
+    out << one.text;
+    if (arguments.fields.alignment) out << " |||";
+    for (size_t i = 0; i < one.alignment.size(); ++i) out << ' ' << one.alignment[i] << '-' << i;
+    out << '\n';
   };
   if (!translation.error.empty()) {
-    std::cout << (nbest > 1 ? concat(line, '\t') : "")
-              << failed_line(arguments.lines, line, translation.error) << '\n';
+    out << (nbest > 1 ? concat(line, '\t') : "") << failed_line(arguments.lines, line, translation.error)
+        << '\n';
   } else if (translation.hypotheses.empty()) {
     print({});
   }
@@ -70,17 +69,18 @@ pipelines::TranslateOptions options_of(const models::TranslationModel& model,
 }
 
 void print(const pipelines::Line& line, const Translation& translation, int nbest,
-           const TranslateArguments& arguments) {
-  if (!translation.error.empty()) report_line(arguments.lines, line.number, translation.error);
+           const TranslateArguments& arguments, LineOutput& output) {
+  if (!translation.error.empty()) report_line(arguments.lines, line.number, translation.error, output);
   if (translation.truncated) {
     report_line(arguments.lines, line.number,
                 concat("only the first ", translation.source_pieces.size(), " of ", translation.source_tokens,
-                       " source tokens were translated"));
+                       " source tokens were translated"),
+                output);
   }
   if (arguments.lines.json) {
-    std::cout << pipelines::with_line(line.number, to_json(translation, arguments.fields)) << '\n';
+    output.text << pipelines::with_line(line.number, to_json(translation, arguments.fields)) << '\n';
   } else {
-    print_text(line.number, translation, nbest, arguments);
+    print_text(line.number, translation, nbest, arguments, output.text);
   }
 }
 
@@ -96,20 +96,22 @@ void translate(const TranslateArguments& arguments) {
   std::optional<Profile> profile;
   reset_allocator_peak();
   if (arguments.profile) profile.emplace();
-  const pipelines::LineCounts counts = pipelines::for_each_line(
-      line_reader(arguments.lines),
-      [&](std::span<const std::string> texts, std::span<const int64_t> lines) {
-        std::vector<pipelines::Source> sources;
-        for (size_t i = 0; i < texts.size(); ++i)
-          sources.push_back(pipelines::source_of_line(texts[i], lines[i], arguments.prefixes));
-        return translator(sources, options, arguments.decode.engine.engine,
-                          arguments.decode.engine.step_model);
-      },
-      [&](const pipelines::Line& line, const Translation& translation) {
-        print(line, translation, options.search.nbest, arguments);
-        if (trace) trace->add(line.number, translation);
-      },
-      flush_stdout);
+  const auto each = [&](pipelines::LineChunk chunk, LineOutput& output) {
+    return pipelines::for_each_line(
+        std::move(chunk),
+        [&](std::span<const std::string> texts, std::span<const int64_t> lines) {
+          std::vector<pipelines::Source> sources;
+          for (size_t i = 0; i < texts.size(); ++i)
+            sources.push_back(pipelines::source_of_line(texts[i], lines[i], arguments.prefixes));
+          return translator(sources, options, arguments.decode.engine.engine,
+                            arguments.decode.engine.step_model);
+        },
+        [&](const pipelines::Line& line, const Translation& translation) {
+          print(line, translation, options.search.nbest, arguments, output);
+          if (trace) trace->add(line.number, translation);
+        });
+  };
+  const pipelines::LineCounts counts = for_each_chunk(arguments.lines, Inputs::texts, each);
   if (trace) trace->close();
   if (profile) {
     const ProfileReport report(*profile);
@@ -127,9 +129,10 @@ void add_translate(Command& app) {
       "and what 'qkv train translation' writes). An empty line gives an empty line. A line that is not\n"
       "UTF-8 or too long gives \"error: line 3: ...\" in its place and a message on stderr; the others are\n"
       "translated, and the exit status is 1. Results depend neither on batches nor on threads.",
-      "qkv translate model 'A man sleeps.'\n  qkv translate model < test.en > test.de");
+      "qkv translate model 'A man sleeps.'\n  qkv translate model < test.en > test.de\n"
+      "  mpirun -n 4 --bind-to none qkv translate model --input test.en --output test.de");
   const auto arguments = std::make_shared<TranslateArguments>();
-  add_line_options(*command, arguments->lines);
+  Option* output = add_line_options(*command, arguments->lines).output;
   add_decode_options(*command, arguments->decode);
   Option* nbest =
       add_nbest(*command, arguments->decode,
@@ -152,13 +155,16 @@ void add_translate(Command& app) {
              "times (default: none)");
   add_sampling_options(*command, arguments->sampling);
   add_option(*command, "--trace", arguments->trace, "FILE",
-             "Write the candidates of each step of the beam search, a JSON object per line (default: none)");
-  command->add_flag("--profile", arguments->profile,
-                    "Print time and memory by operation on stderr at the end; with --json as one object");
+             "Write the candidates of each step of the beam search, a JSON object per line (default: none)")
+      ->excludes(output);
+  command
+      ->add_flag("--profile", arguments->profile,
+                 "Print time and memory by operation on stderr at the end; with --json as one object")
+      ->excludes(output);
   command->before_run([arguments] {
     for (std::string& model : arguments->ensemble) model = hub::model_folder(model);
   });
-  command->callback([arguments] { translate(*arguments); });
+  run_on_ranks(*command, arguments->lines, [arguments] { translate(*arguments); });
 }
 
 }  // namespace qkv::apps

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "apps/cli/field_options.h"
+#include "apps/cli/ranks.h"
 #include "apps/cli/suggest.h"
 #include "apps/command.h"
-#include "apps/commands/train/ranks.h"
 #include "apps/commands/train/saved_batches.h"
 #include "apps/outlook.h"
 #include "apps/profile_report.h"

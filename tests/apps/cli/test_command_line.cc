@@ -236,7 +236,7 @@ TEST_F(CommandLine, SuggestsTheLikelyWord) {
                                     {"-t", "'--threads'"},
                                     {"--model", "the argument 'model'"},
                                     {"--prompt", "the argument 'text'"},
-                                    {"--input", "'< FILE'"},
+                                    {"--input-file", "'< FILE'"},
                                     {"-o", "'> FILE'"}}) {
     expect(concat("translate model ", theirs, " 3"),
            concat("expected an option of qkv translate, found ", theirs, "; did you mean ", own, "?"));

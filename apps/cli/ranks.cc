@@ -1,4 +1,4 @@
-#include "apps/commands/train/ranks.h"
+#include "apps/cli/ranks.h"
 
 #include <chrono>
 #include <memory>

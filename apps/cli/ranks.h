@@ -1,5 +1,5 @@
 #pragma once
-// `qkv train` as one of the processes of mpirun or srun.
+// A command as one of the processes of mpirun or srun.
 
 #include <functional>
 
