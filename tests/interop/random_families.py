@@ -7,10 +7,28 @@ import numpy as np
 import torch
 import transformers as hf
 from transformers.models.falcon import modeling_falcon
+from transformers.models.granite_swa import modeling_granite_swa
+from transformers.models.granitemoe_swa import modeling_granitemoe_swa
 
 # transformers' eager implementation of Falcon's attention adds ALiBi's biases twice, its default one (sdpa) once: halved.
 WHOLE_ALIBI = modeling_falcon.build_alibi_tensor
 modeling_falcon.build_alibi_tensor = lambda *arguments, **named: WHOLE_ALIBI(*arguments, **named) / 2
+
+
+def attention_with_sinks(module):
+    """An eager attention that returns the weights with which it multiplies the values; its own have no sink in the divisor."""
+    own = module.eager_attention_forward
+
+    def forward(attention, query, key, value, mask, scaling, **other):
+        scores = torch.matmul(query, module.repeat_kv(key, attention.num_key_value_groups).transpose(2, 3)) * scaling + mask
+        sinks = attention.sinks.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        return own(attention, query, key, value, mask, scaling, **other)[0], torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+
+    return forward
+
+
+for granite in (modeling_granite_swa, modeling_granitemoe_swa):
+    granite.eager_attention_forward = attention_with_sinks(granite)
 
 
 def gpt2(size, tied=True, head="LMHeadModel", **other):
@@ -42,6 +60,30 @@ def gpt(size, family, width=None, **other):
                                             n_embd=heads * width if width else size["d_model"], n_layer=size["layers"], n_head=heads,
                                             n_inner=size["d_ff"], bos_token_id=1, eos_token_id=2, **other)
     return getattr(hf, f"{family}ForCausalLM")(config)
+
+
+def bases(size):
+    """A rotary base for each layer: none in the second, which has no positions, 100 in every other one."""
+    return {"layer_rope_theta": [[100.0, 0, 500.0][i % 3] for i in range(size["layers"])]}
+
+
+def ctrl(size, **other):
+    return hf.CTRLLMHeadModel(hf.CTRLConfig(vocab_size=size["vocabulary"], n_positions=size["positions"], n_embd=size["d_model"],
+                                            dff=size["d_ff"], n_layer=size["layers"], n_head=size["heads"], bos_token_id=1,
+                                            eos_token_id=2, **other))
+
+
+def openai_gpt(size, **other):
+    return hf.OpenAIGPTLMHeadModel._from_config(hf.OpenAIGPTConfig(
+        vocab_size=size["vocabulary"], n_positions=size["positions"], n_embd=size["d_model"], n_layer=size["layers"],
+        n_head=size["heads"], bos_token_id=1, eos_token_id=2, **other))
+
+
+def neox_japanese(size, **other):
+    return hf.GPTNeoXJapaneseForCausalLM(hf.GPTNeoXJapaneseConfig(
+        vocab_size=size["vocabulary"], max_position_embeddings=size["positions"], hidden_size=size["d_model"],
+        num_hidden_layers=size["layers"], num_attention_heads=size["heads"], intermediate_multiple_size=2, bos_token_id=1,
+        eos_token_id=2, **other))
 
 
 def width(size):
@@ -320,6 +362,15 @@ CASES = {
                                   logits_scaling=13.0, tie_word_embeddings=True),
     "granite_biased": lambda size: llama(size, None, "Granite", attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
                                          attention_multiplier=0.2, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "granite_swa": lambda size: llama(size, 1, "GraniteSWA", embedding_multiplier=3.0, attention_multiplier=0.3,
+                                      residual_multiplier=0.5, logits_scaling=13.0, sliding_window=4, **bases(size)),
+    "granite_swa_biased": lambda size: llama(size, None, "GraniteSWA", attention_bias=True, mlp_bias=True, rms_norm_eps=1e-3,
+                                             attention_multiplier=0.2, sliding_window=4, tie_word_embeddings=False,
+                                             **every_other(size, "sliding", "full"),
+                                             rope_parameters={"rope_type": "linear", "rope_theta": 500.0, "factor": 2.5}),
+    "granitemoe_swa": lambda size: experts(size, "GraniteMoeSWA", num_local_experts=4, shared_intermediate_size=10,
+                                           embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.5,
+                                           logits_scaling=13.0, sliding_window=4, **every_other(size), **bases(size)),
     "phi": lambda size: llama(size, 1, "Phi", partial_rotary_factor=shared(size, 2)),
     "phi_normed": lambda size: llama(size, None, "Phi", partial_rotary_factor=shared(size, 2), qk_layernorm=True, layer_norm_eps=1e-3),
     "phi_tied_relu": lambda size: llama(size, None, "Phi", partial_rotary_factor=shared(size, 3), tie_word_embeddings=True,
@@ -338,6 +389,13 @@ CASES = {
     "gpt_neox_serial": lambda size: llama(size, 0, "GPTNeoX", use_parallel_residual=False, attention_bias=False, layer_norm_eps=1e-3,
                                           tie_word_embeddings=True, hidden_act="gelu_new", rope_parameters={
                                               "rope_type": "linear", "factor": 2.5, "rope_theta": 1e4, "partial_rotary_factor": 1.0}),
+    "gpt_neox_japanese": lambda size: neox_japanese(size, rope_parameters={
+        "rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": shared(size, 2)}),
+    "gpt_neox_japanese_untied": lambda size: neox_japanese(size, tie_word_embeddings=False, layer_norm_eps=1e-3, hidden_act="relu"),
+    "openai-gpt": lambda size: openai_gpt(size),
+    "openai-gpt_untied": lambda size: openai_gpt(size, afn="silu", tie_word_embeddings=False, layer_norm_epsilon=1e-3),
+    "ctrl": lambda size: ctrl(size),
+    "ctrl_untied": lambda size: ctrl(size, tie_word_embeddings=False),
     "gptj": lambda size: gpt(size, "GPTJ", rotary_dim=2 * (width(size) // 4)),
     "gptj_tied": lambda size: gpt(size, "GPTJ", rotary_dim=width(size), tie_word_embeddings=True, activation_function="relu",
                                   layer_norm_epsilon=1e-3),

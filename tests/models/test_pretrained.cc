@@ -114,6 +114,17 @@ TEST(Pretrained, NamesTheNearestFamilyOfAnUnknownOne) {
        "the folder has no tensors model.layers.#.mlp.down_proj)"});
 }
 
+TEST(Pretrained, NamesTheKindOfLayersOfAModelTypeThatHasNoSoftmaxAttention) {
+  for (const auto& [model_type, kind] :
+       {std::pair("mamba2", "state-space layers"), {"rwkv", "linear attention or other recurrences"}}) {
+    const Copy other("llama");
+    other.replace("config.json", "\"model_type\": \"llama\"", concat("\"model_type\": \"", model_type, "\""));
+    expect_parts(
+        message_of<DataError>([&] { folder_kind(other.folder.path()); }),
+        {concat("(", model_type, " has ", kind, ", which are not supported), found \"", model_type, "\"")});
+  }
+}
+
 TEST(Pretrained, RejectsClassesWithAnotherComputation) {
   const Copy classifier("gpt2");
   classifier.replace("config.json", "GPT2LMHeadModel", "GPT2ForSequenceClassification");

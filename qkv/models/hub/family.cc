@@ -216,6 +216,7 @@ bool FamilyOf<Config>::fits(const Config& config) const {
 
 std::string nearest_family(const ConfigReader& reader, std::string_view model_type,
                            const std::filesystem::path& folder) {
+  if (std::string other = other_layers(model_type); !other.empty()) return other;
   const std::set<std::string> stored = modules_in(folder);
   size_t least = std::numeric_limits<size_t>::max();
   bool known = false;

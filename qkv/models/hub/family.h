@@ -93,8 +93,13 @@ std::span<const LanguageFamily> language_families();
 std::span<const EncoderFamily> encoder_families();
 std::span<const ImageFamily> image_families();
 
-// For the message about a folder of an unknown model_type: the family with the nearest fields, the fields of
-// config.json and the tensors that it lacks, and those that the folder lacks. Empty for a known model_type.
+// For the message about a model_type whose layers are of a kind that is not supported: the kind. Empty for
+// others.
+std::string other_layers(std::string_view model_type);
+
+// For the message about a folder of an unknown model_type: the kind of its layers, or the family with the
+// nearest fields, the fields of config.json and the tensors that it lacks, and those that the folder lacks.
+// Empty for a known model_type.
 std::string nearest_family(const ConfigReader& reader, std::string_view model_type,
                            const std::filesystem::path& folder);
 

@@ -24,6 +24,7 @@ LanguageFamily arcee_family();
 LanguageFamily biogpt_family();
 LanguageFamily bloom_family();
 LanguageFamily codegen_family();
+LanguageFamily ctrl_family();
 LanguageFamily cohere2_family();
 LanguageFamily cohere_family();
 LanguageFamily cwm_family();
@@ -40,8 +41,10 @@ LanguageFamily glm_family();
 LanguageFamily gpt_bigcode_family();
 LanguageFamily gpt_neo_family();
 LanguageFamily gpt_neox_family();
+LanguageFamily gpt_neox_japanese_family();
 LanguageFamily gptj_family();
 LanguageFamily granite_family();
+LanguageFamily granite_swa_family();
 LanguageFamily helium_family();
 LanguageFamily hunyuan_family();
 LanguageFamily hyperclovax_family();
@@ -56,6 +59,7 @@ LanguageFamily nemotron_family();
 LanguageFamily olmo2_family();
 LanguageFamily olmo3_family();
 LanguageFamily olmo_family();
+LanguageFamily openai_gpt_family();
 LanguageFamily opt_family();
 LanguageFamily persimmon_family();
 LanguageFamily phi3_family();
@@ -72,6 +76,7 @@ LanguageFamily ernie4_5_moe_family();
 LanguageFamily flex_olmo_family();
 LanguageFamily gpt_oss_family();
 LanguageFamily granitemoe_family();
+LanguageFamily granitemoe_swa_family();
 LanguageFamily granitemoeshared_family();
 LanguageFamily mixtral_family();
 LanguageFamily olmoe_family();
@@ -81,27 +86,73 @@ LanguageFamily qwen3_moe_family();
 
 // Of several families with as many fields of an unknown folder, the first is called the nearest.
 std::span<const LanguageFamily> language_families() {
-  static const std::array kFamilies{gpt2_family(),        llama_family(),        mistral_family(),
-                                    apertus_family(),     arcee_family(),        biogpt_family(),
-                                    bloom_family(),       codegen_family(),      cohere2_family(),
-                                    cohere_family(),      cwm_family(),          ernie4_5_family(),
-                                    exaone4_family(),     exaone_family(),       falcon_family(),
-                                    gemma2_family(),      gemma3_family(),       gemma4_family(),
-                                    gemma_family(),       glm4_family(),         glm_family(),
-                                    gpt_bigcode_family(), gpt_neo_family(),      gpt_neox_family(),
-                                    gptj_family(),        granite_family(),      helium_family(),
-                                    hunyuan_family(),     hyperclovax_family(),  internlm3_family(),
-                                    iquestcoder_family(), jais2_family(),        ministral3_family(),
-                                    ministral_family(),   mpt_family(),          nanochat_family(),
-                                    nemotron_family(),    olmo2_family(),        olmo3_family(),
-                                    olmo_family(),        opt_family(),          persimmon_family(),
-                                    phi3_family(),        phi_family(),          qwen2_family(),
-                                    qwen3_family(),       seed_oss_family(),     smollm3_family(),
-                                    stablelm_family(),    starcoder2_family(),   vaultgemma_family(),
-                                    xglm_family(),        ernie4_5_moe_family(), flex_olmo_family(),
-                                    gpt_oss_family(),     granitemoe_family(),   granitemoeshared_family(),
-                                    mixtral_family(),     olmoe_family(),        phimoe_family(),
-                                    qwen2_moe_family(),   qwen3_moe_family()};
+  static const std::array kFamilies{gpt2_family(),
+                                    llama_family(),
+                                    mistral_family(),
+                                    apertus_family(),
+                                    arcee_family(),
+                                    biogpt_family(),
+                                    bloom_family(),
+                                    codegen_family(),
+                                    ctrl_family(),
+                                    cohere2_family(),
+                                    cohere_family(),
+                                    cwm_family(),
+                                    ernie4_5_family(),
+                                    exaone4_family(),
+                                    exaone_family(),
+                                    falcon_family(),
+                                    gemma2_family(),
+                                    gemma3_family(),
+                                    gemma4_family(),
+                                    gemma_family(),
+                                    glm4_family(),
+                                    glm_family(),
+                                    gpt_bigcode_family(),
+                                    gpt_neo_family(),
+                                    gpt_neox_family(),
+                                    gpt_neox_japanese_family(),
+                                    gptj_family(),
+                                    granite_family(),
+                                    granite_swa_family(),
+                                    helium_family(),
+                                    hunyuan_family(),
+                                    hyperclovax_family(),
+                                    internlm3_family(),
+                                    iquestcoder_family(),
+                                    jais2_family(),
+                                    ministral3_family(),
+                                    ministral_family(),
+                                    mpt_family(),
+                                    nanochat_family(),
+                                    nemotron_family(),
+                                    olmo2_family(),
+                                    olmo3_family(),
+                                    olmo_family(),
+                                    openai_gpt_family(),
+                                    opt_family(),
+                                    persimmon_family(),
+                                    phi3_family(),
+                                    phi_family(),
+                                    qwen2_family(),
+                                    qwen3_family(),
+                                    seed_oss_family(),
+                                    smollm3_family(),
+                                    stablelm_family(),
+                                    starcoder2_family(),
+                                    vaultgemma_family(),
+                                    xglm_family(),
+                                    ernie4_5_moe_family(),
+                                    flex_olmo_family(),
+                                    gpt_oss_family(),
+                                    granitemoe_family(),
+                                    granitemoe_swa_family(),
+                                    granitemoeshared_family(),
+                                    mixtral_family(),
+                                    olmoe_family(),
+                                    phimoe_family(),
+                                    qwen2_moe_family(),
+                                    qwen3_moe_family()};
   return kFamilies;
 }
 

@@ -202,11 +202,14 @@ MappedName mapped_name(const WeightMap& map, const std::string& parameter) {
   const std::string suffix = dot == std::string::npos ? "" : parameter.substr(dot);
   const std::string module = parameter.substr(0, dot);
   for (const WeightRule& rule : map.rules) {
-    const auto numbers = matched(rule.ours, module);
+    const auto whole = matched(rule.ours, parameter);
+    const auto numbers = whole ? whole : matched(rule.ours, module);
     if (!numbers || !fits_layer(map, rule, *numbers)) continue;
     MappedName found{filled(rule.theirs, *numbers), rule,
                      filled(rule.module.empty() ? rule.theirs : rule.module, *numbers)};
-    if (rule.experts == 0) {
+    if (whole) {
+      found.module = found.module.substr(0, found.module.rfind('.'));
+    } else if (rule.experts == 0) {
       found.name += suffix;
     } else {
       if (suffix == ".bias") found.name += "_bias";

@@ -25,8 +25,8 @@ struct PairedHeads {
   int64_t rotated = 0;  // outputs of a head that are rotated
 };
 
-// A module's name here and in the family's files, without ".weight" and ".bias"; '#' stands for a layer's
-// number, '*' for an expert's. The first rule that fits counts.
+// A module's name here and in the family's files, without ".weight" and ".bias", or the whole names of a
+// parameter; '#' stands for a layer's number, '*' for an expert's. The first rule that fits counts.
 struct WeightRule {
   std::string ours, theirs;
   Layout layout = Layout::same;

@@ -1,5 +1,6 @@
 // Granite (IBM 2024) and HyperCLOVA X (NAVER Cloud 2024): LLaMA's layout, with factors of the embeddings,
-// scores, sublayers and logits; the latter also with norms of the sublayers' results.
+// scores, sublayers and logits; the latter also with norms of the sublayers' results. Granite's windowed
+// models have sinks, and in each layer a rotary base of its own or no positions.
 
 #include <cmath>
 
@@ -8,16 +9,18 @@
 namespace qkv::models {
 namespace {
 
-void common_fields(const Fields& fields, Described<LanguageModelConfig>& model) {
-  llama_fields(fields, model);
+void common_fields(const Fields& fields, Described<LanguageModelConfig>& model,
+                   const LlamaDefaults& defaults = {}) {
+  llama_fields(fields, model, defaults);
   attention_bias(fields, model.layer);
   fields("mlp_bias", model.layer.feed_forward_bias, false);
   fields("embedding_multiplier", model.config.embedding.factor, 1);
   fields("residual_multiplier", model.layer.residual_scale, 1);
 }
 
-void granite_table(const Fields& fields, Described<LanguageModelConfig>& model) {
-  common_fields(fields, model);
+void granite_fields(const Fields& fields, Described<LanguageModelConfig>& model,
+                    const LlamaDefaults& defaults) {
+  common_fields(fields, model, defaults);
   float scale = model.layer.attention.scale.value_or(1 / std::sqrt(static_cast<float>(model.layer.d_k)));
   fields("attention_multiplier", scale, 1);
   model.layer.attention.scale = scale;
@@ -29,6 +32,47 @@ void granite_table(const Fields& fields, Described<LanguageModelConfig>& model) 
   fields("logits_scaling", divisor, 1);
   fields.require("logits_scaling", divisor > 0, "a number above 0");
   factor = static_cast<float>(1 / divisor);
+}
+
+void granite_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  granite_fields(fields, model, {});
+}
+
+// "layer_rope_theta": 0 means no positions.
+void bases_by_layer(const Fields& fields, std::vector<nn::LayerOptions>& stack) {
+  std::vector<double> bases;
+  for (const nn::LayerOptions& one : stack) {
+    const nn::PositionOptions& positions = one.attention.positions;
+    if (!fields.reads())
+      bases.push_back(positions.kind == nn::PositionKind::rotary ? positions.rotary_base : 0);
+  }
+  fields("layer_rope_theta", bases);
+  if (!fields.reads() || fields.absent("layer_rope_theta")) return;
+  fields.require("layer_rope_theta", bases.size() == stack.size(), concat(stack.size(), " numbers"));
+  for (size_t i = 0; i < std::min(bases.size(), stack.size()); ++i) {
+    nn::PositionOptions& positions = stack[i].attention.positions;
+    fields.require("layer_rope_theta", bases[i] >= 0, "0 or more");
+    positions.rotary_base = bases[i];
+    if (bases[i] == 0) positions = {};
+  }
+}
+
+void granite_swa_table(const Fields& fields, Described<LanguageModelConfig>& model) {
+  describe_rotary_layer(fields, model);
+  granite_fields(fields, model, {.key_heads = 4, .max_positions = 8192, .epsilon = 1e-5, .tied = true});
+  sliding_window(fields, model, 128, [](int64_t i) { return i % 4 != 0; });
+  bases_by_layer(fields, model.config.decoder.layers);
+}
+
+Described<LanguageModelConfig> sinks_base() {
+  Described<LanguageModelConfig> model = llama_base();
+  model.layer.attention.sinks = true;
+  return model;
+}
+
+WeightMap granite_swa_weight_map(const LanguageModelConfig& config) {
+  return with_rules({{"decoder.layers.#.self_attn", "model.layers.#.self_attn"}},  // sinks
+                    llama_weight_map(config));
 }
 
 // Its factors are all factors, and the scores' is the usual one if missing.
@@ -63,6 +107,14 @@ LanguageFamily granite_family() {
           .base = llama_base(),
           .table = granite_table,
           .weight_map = llama_weight_map};
+}
+
+LanguageFamily granite_swa_family() {
+  return {.model_type = "granite_swa",
+          .classes = {{"GraniteSWAForCausalLM"}, {"GraniteSWAModel"}},
+          .base = sinks_base(),
+          .table = granite_swa_table,
+          .weight_map = granite_swa_weight_map};
 }
 
 LanguageFamily hyperclovax_family() {
