@@ -19,7 +19,8 @@
 #include "qkv/base/mpi.h"
 #include "qkv/hub/cache.h"
 #include "qkv/kernels/instruction_set.h"
-#include "qkv/pipelines/parts.h"
+#include "qkv/pipelines/parts/content_hash.h"
+#include "qkv/pipelines/parts/parts.h"
 
 namespace qkv::apps {
 namespace {

@@ -1,9 +1,10 @@
-#include "qkv/pipelines/parts.h"
+#include "qkv/pipelines/parts/parts.h"
 
 #include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/files.h"
+#include "qkv/pipelines/parts/content_hash.h"
 #include "tests/support/scratch.h"
 #include "tests/support/thread_ranks.h"
 

@@ -2,7 +2,6 @@
 // A pipeline over the lines of a file, in parts: the ranks share them, and a run that was stopped goes on
 // with those that are missing. The output has the same bytes on any number of ranks.
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -37,9 +36,5 @@ struct PartResult {
 // another process uses it, or if a rank has another identity; RankError; and the errors of `run`.
 LineCounts run_parts(const PartOptions& options, const std::function<PartResult(LineChunk)>& run,
                      Communicator& ranks);
-
-// A hash of a file, or of the files in a folder and its subfolders, without those of its training
-// (checkpoints, cache, log). Throws IoError.
-std::string content_hash(const std::filesystem::path& path);
 
 }  // namespace qkv::pipelines
