@@ -3,6 +3,8 @@
 // from 0, the root. Between two ranks messages keep their order.
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,10 +40,34 @@ class Communicator {
   // For messages: "rank 2 (node7)".
   virtual std::string name(int rank) const { return concat("rank ", rank); }
 
-  // Sends and receives all messages, to and from other ranks, and returns when the buffers may be used again.
-  // The k-th message to a rank is the k-th that it receives from this one, of the same size. Throws
-  // RankError.
-  virtual void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) = 0;
+  // Messages under way, whose buffers must stay as they are until then.
+  class Transfer {
+   public:
+    virtual ~Transfer() = default;  // after all messages, or a failure of another rank
+    Transfer(const Transfer&) = delete;
+    Transfer& operator=(const Transfer&) = delete;
+    // Returns when the buffers may be used again. Throws RankError.
+    virtual void wait() = 0;
+
+   protected:
+    Transfer() = default;
+  };
+  // Begins to send and receive messages, to and from other ranks, which go on while the caller computes. The
+  // k-th message to a rank is the k-th that it receives from this one, of the same size, by the order of the
+  // calls. Throws RankError.
+  virtual std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
+                                          std::span<const Incoming> incoming) = 0;
+  // The same, to the end.
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
+    start(outgoing, incoming)->wait();
+  }
+  // Of this rank, since its start.
+  struct Traffic {
+    int64_t bytes_sent = 0;
+    double sending = 0;  // seconds in which messages that it sends were under way
+    double waiting = 0;  // seconds in wait()
+  };
+  virtual Traffic traffic() const { return {}; }
   // Makes the communications of all other ranks throw RankError, or ends them: this one has failed.
   virtual void fail(int exit_status) noexcept = 0;
 

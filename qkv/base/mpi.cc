@@ -73,16 +73,19 @@ class Ranks final : public Communicator {
       : mpi_(mpi), options_(std::move(options)), rank_(mpi.rank()), size_(mpi.size()) {
     heard_.assign(static_cast<size_t>(size_), Clock::now());
     signals_.assign(static_cast<size_t>(size_), nullptr);
-    watch_ = start_thread([this] { watch(); });
+    thread_ = start_thread([this] { serve(); });
   }
 
   ~Ranks() override {
     {
-      const std::lock_guard lock(watching_);
+      const std::lock_guard lock(calls_);
       ends_ = true;
     }
     wake_.notify_all();
-    watch_.join();
+    thread_.join();
+    // No signal is sent after the barrier, and MPI must not end with one that nobody has received.
+    barrier();
+    mpi_.take_signals([](int /*from*/, void* /*argument*/) {}, nullptr);
     mpi_.finish();
   }
 
@@ -90,33 +93,26 @@ class Ranks final : public Communicator {
   int size() const override { return size_; }
   std::string name(int rank) const override { return concat("rank ", rank, " (", mpi_.host(rank), ")"); }
 
-  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override {
-    std::vector<void*> requests;
-    {
-      const std::lock_guard lock(calls_);
-      for (const auto& [from, bytes] : incoming) {
-        for (size_t at = 0; at < bytes.size(); at += kMostBytes)
-          start(requests, mpi_.receive, from, bytes.subspan(at, std::min(kMostBytes, bytes.size() - at)));
-      }
-      for (const auto& [to, bytes] : outgoing) {
-        for (size_t at = 0; at < bytes.size(); at += kMostBytes)
-          start(requests, mpi_.send, to, bytes.subspan(at, std::min(kMostBytes, bytes.size() - at)));
-      }
+  std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
+                                  std::span<const Incoming> incoming) override {
+    auto made = std::make_unique<Messages>(*this);
+    const std::lock_guard lock(calls_);
+    for (const auto& [from, bytes] : incoming) begin(made->receives, mpi_.receive, from, bytes);
+    for (const auto& [to, bytes] : outgoing) {
+      begin(made->sends, mpi_.send, to, bytes);
+      traffic_.bytes_sent += std::ssize(bytes);
     }
-    // Spins at first, then leaves the processor to others: a rank may wait for minutes.
-    constexpr int kSpins = 2000;
-    for (int64_t round = 0; !requests.empty(); ++round) {
-      {
-        const std::lock_guard lock(calls_);
-        std::erase_if(requests, [this](void* request) {
-          int done = 0;
-          require(mpi_.test(request, &done));
-          return done != 0;
-        });
-      }
-      if (round > kSpins)
-        std::this_thread::sleep_for(std::chrono::microseconds(std::min<int64_t>(500, round / 50)));
-    }
+    if (!made->sends.empty() && sending_++ == 0) sending_since_ = Clock::now();
+    under_way_.push_back(made.get());
+    wake_.notify_all();
+    return made;
+  }
+
+  Traffic traffic() const override {
+    const std::lock_guard lock(calls_);
+    Traffic now = traffic_;
+    if (sending_ > 0) now.sending += Seconds{Clock::now() - sending_since_}.count();
+    return now;
   }
 
   void fail(int exit_status) noexcept override {
@@ -127,9 +123,57 @@ class Ranks final : public Communicator {
  private:
   static constexpr size_t kMostBytes = size_t{1} << 30;
 
-  template <class Start, class Bytes>
-  void start(std::vector<void*>& requests, const Start& how, int other, Bytes bytes) {
-    require(how(other, 0, bytes.data(), bytes.size(), &requests.emplace_back()));
+  struct Messages final : Transfer {
+    explicit Messages(Ranks& all) : ranks(all) {}
+    ~Messages() override { ranks.finish(*this); }
+    void wait() override { ranks.finish(*this); }
+    bool done() const { return sends.empty() && receives.empty(); }
+
+    Ranks& ranks;
+    std::vector<void*> sends, receives;  // requests of MPI
+  };
+
+  template <class Begin, class Bytes>
+  void begin(std::vector<void*>& requests, const Begin& how, int other, Bytes bytes) {
+    for (size_t at = 0; at < bytes.size(); at += kMostBytes) {
+      const Bytes part = bytes.subspan(at, std::min(kMostBytes, bytes.size() - at));
+      require(how(other, 0, part.data(), part.size(), &requests.emplace_back()));
+    }
+  }
+
+  // Lets MPI work, which it does within its functions only. Under the lock of calls_.
+  void progress() {
+    const auto ended = [this](void* request) {
+      int done = 0;
+      require(mpi_.test(request, &done));
+      return done != 0;
+    };
+    for (Messages* const one : under_way_) {
+      std::erase_if(one->receives, ended);
+      const bool sent = one->sends.empty();
+      std::erase_if(one->sends, ended);
+      if (!sent && one->sends.empty() && --sending_ == 0)
+        traffic_.sending += Seconds{Clock::now() - sending_since_}.count();
+    }
+    std::erase_if(under_way_, [](const Messages* one) { return one->done(); });
+  }
+
+  void finish(const Messages& messages) {
+    const Clock::time_point from = Clock::now();
+    // Spins at first, then leaves the processor to others: a rank may wait for minutes.
+    constexpr int kSpins = 2000;
+    for (int64_t round = 0;; ++round) {
+      {
+        const std::lock_guard lock(calls_);
+        progress();
+        if (messages.done()) {
+          traffic_.waiting += Seconds{Clock::now() - from}.count();
+          return;
+        }
+      }
+      if (round > kSpins)
+        std::this_thread::sleep_for(std::chrono::microseconds(std::min<int64_t>(500, round / 50)));
+    }
   }
 
   // Ends the process: MPI may still write to the buffers of messages that are under way.
@@ -139,28 +183,42 @@ class Ranks final : public Communicator {
     mpi_.abort(1);
   }
 
-  // Signals between the root and each other rank that it is alive, and ends all if one is not.
-  void watch() {
+  // The work of the thread: progress of messages beside the computation, and signals between the root and
+  // each other rank that it is alive; ends all if one is not.
+  void serve() {
     const Seconds pause{std::min(1.0, options_.timeout / 8)};
-    std::unique_lock lock(watching_);
-    while (!wake_.wait_for(lock, pause, [this] { return ends_; })) {
-      const std::lock_guard call(calls_);
-      for (int other = 0; other < size_; ++other) {
-        if (other == rank_ || (rank_ != 0 && other != 0)) continue;
-        signal(other);
+    constexpr std::chrono::microseconds kPoll{100};
+    Clock::time_point next = Clock::now() + std::chrono::duration_cast<Clock::duration>(pause);
+    std::unique_lock lock(calls_);
+    while (!ends_) {
+      if (under_way_.empty()) {
+        wake_.wait_until(lock, next);
+      } else {
+        wake_.wait_for(lock, kPoll);
+        progress();
       }
-      mpi_.take_signals(
-          [](int from, void* self) {
-            static_cast<Ranks*>(self)->heard_[static_cast<size_t>(from)] = Clock::now();
-          },
-          this);
-      for (int other = 0; other < size_; ++other) {
-        if (other == rank_ || (rank_ != 0 && other != 0)) continue;
-        if (Clock::now() - heard_[static_cast<size_t>(other)] < Seconds{options_.timeout}) continue;
-        if (options_.on_lost)
-          options_.on_lost(concat(name(other), " has not answered for ", options_.timeout, " s"));
-        mpi_.abort(1);
-      }
+      if (Clock::now() < next) continue;
+      exchange_signals();
+      next = Clock::now() + std::chrono::duration_cast<Clock::duration>(pause);
+    }
+  }
+
+  void exchange_signals() {
+    for (int other = 0; other < size_; ++other) {
+      if (other == rank_ || (rank_ != 0 && other != 0)) continue;
+      signal(other);
+    }
+    mpi_.take_signals(
+        [](int from, void* self) {
+          static_cast<Ranks*>(self)->heard_[static_cast<size_t>(from)] = Clock::now();
+        },
+        this);
+    for (int other = 0; other < size_; ++other) {
+      if (other == rank_ || (rank_ != 0 && other != 0)) continue;
+      if (Clock::now() - heard_[static_cast<size_t>(other)] < Seconds{options_.timeout}) continue;
+      if (options_.on_lost)
+        options_.on_lost(concat(name(other), " has not answered for ", options_.timeout, " s"));
+      mpi_.abort(1);
     }
   }
 
@@ -177,15 +235,17 @@ class Ranks final : public Communicator {
   const MpiPlugin& mpi_;
   const MpiOptions options_;
   const int rank_, size_;
-  std::mutex calls_;  // one call of MPI at a time
+  mutable std::mutex calls_;  // one call of MPI at a time; protects all below
 
-  // Of the thread that watches.
+  std::vector<Messages*> under_way_;
+  int sending_ = 0;  // of them, those that send
+  Clock::time_point sending_since_;
+  Traffic traffic_;
   std::vector<Clock::time_point> heard_;
   std::vector<void*> signals_;  // the last one to each rank
-  std::mutex watching_;
   std::condition_variable wake_;
   bool ends_ = false;
-  std::thread watch_;
+  std::thread thread_;
 };
 
 }  // namespace

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <unordered_map>
 #include <utility>
 
 #include "qkv/base/per_thread.h"
 #include "qkv/base/scope.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/on_gradient.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv {
@@ -17,6 +19,8 @@ uint64_t next_recording() {
   static std::atomic<uint64_t> last = 0;
   return ++last;
 }
+
+const OnGradient*& next_on_gradient() { return per_thread<const OnGradient*>(); }
 
 }  // namespace
 
@@ -41,6 +45,17 @@ struct Tape::State {
   std::atomic<int> pauses = 0;
   std::atomic<bool> ended = false;
 
+  void run_last() {
+    const Record record = std::move(records.back());
+    records.pop_back();
+    if (!record.output.has_grad()) return;
+    const ProfileScope profile = ProfileScope::backward(record.operation, record.scope);
+    {
+      const NameScope scope(record.scope);
+      record.require_unchanged();
+    }
+    record.backward(record.output.grad());
+  }
   void end_recording() {
     records.clear();
     recording = next_recording();
@@ -161,18 +176,37 @@ void Tape::backward(const Variable& output, const Tensor& gradient) {
     ~End() { state.end_recording(); }
   };
   const End end{*state_};
-  while (!state_->records.empty()) {
-    const State::Record record = std::move(state_->records.back());
-    state_->records.pop_back();
-    if (!record.output.has_grad()) continue;
-    const ProfileScope profile = ProfileScope::backward(record.operation, record.scope);
-    {
-      const NameScope scope(record.scope);
-      record.require_unchanged();
+  // Tapes within backward functions have none.
+  const OnGradient* const on_gradient = std::exchange(next_on_gradient(), nullptr);
+  std::vector<std::vector<size_t>> complete(state_->records.size());  // leaves by record
+  if (on_gradient) {
+    const std::vector<Variable>& leaves = on_gradient->leaves_;
+    std::unordered_map<const Variable::Node*, size_t> unread;
+    for (size_t i = 0; i < leaves.size(); ++i) unread.emplace(&leaves[i].whole(), i);
+    // The first record that has read a leaf is the last one that adds to its gradient.
+    std::vector<size_t> last(leaves.size(), 0);
+    for (size_t k = 0; k < complete.size(); ++k) {
+      for (const State::Read& read : state_->records[k].reads) {
+        const auto found = unread.find(&read.input.variable.whole());
+        if (found == unread.end()) continue;
+        last[found->second] = k;
+        unread.erase(found);
+      }
     }
-    record.backward(record.output.grad());
+    for (size_t i = 0; i < leaves.size(); ++i) complete.at(last[i]).push_back(i);
+  }
+  while (!state_->records.empty()) {
+    state_->run_last();
+    for (const size_t leaf : complete[state_->records.size()]) on_gradient->ready_(leaf);
   }
 }
+
+OnGradient::OnGradient(std::vector<Variable> leaves, std::function<void(size_t)> ready)
+    : leaves_(std::move(leaves)), ready_(std::move(ready)) {
+  next_on_gradient() = this;
+}
+
+OnGradient::~OnGradient() { next_on_gradient() = nullptr; }
 
 std::optional<std::string> Tape::first_non_finite() const {
   for (const State::Record& record : state_->records) {

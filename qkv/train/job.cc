@@ -11,7 +11,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/stop.h"
 #include "qkv/train/fields.h"
-#include "qkv/train/replica.h"
+#include "qkv/train/ranks/replica.h"
 #include "qkv/train/scratch_folder.h"
 #include "qkv/train/tasks/start_folder.h"
 

@@ -30,6 +30,16 @@ struct ScheduleReport {
   double seconds = 0;  // duration of the measurement, part of the run's time
 };
 
+// The communication of a rank in some steps; times in seconds.
+struct ExchangeReport {
+  int64_t steps = 1;
+  int64_t bytes_sent = 0;
+  // In which gradients, and weights, that it sent were under way; of gradients, before its backward pass had
+  // ended.
+  double gradients = 0, hidden = 0, weights = 0;
+  double waited = 0;  // for messages, and for ranks that were still computing
+};
+
 struct StepReport {
   int64_t step = 0;           // from 1
   int64_t epoch = 0;          // from 1
@@ -37,11 +47,12 @@ struct StepReport {
   double loss = 0;            // the objective, averaged over the last steps
   // All curves of the task, "loss" first, averaged likewise.
   std::vector<std::pair<std::string, double>> curves;
-  double gradient_norm = 0;            // before clipping, averaged likewise
-  double learning_rate = 0;            // of this step
-  double units_per_second = 0;         // TaskInfo::units, averaged likewise
-  double seconds = 0;                  // since the run started, resumed parts included
-  std::optional<double> seconds_left;  // until the nearest limit
+  double gradient_norm = 0;                     // before clipping, averaged likewise
+  double learning_rate = 0;                     // of this step
+  double units_per_second = 0;                  // TaskInfo::units, averaged likewise
+  double seconds = 0;                           // since the run started, resumed parts included
+  std::optional<double> seconds_left;           // until the nearest limit
+  std::optional<ExchangeReport> exchange = {};  // of several ranks, the root's: sums over the same steps
 
   // A curve by name; nothing for an unknown name.
   std::optional<double> curve(const std::string& name) const;

@@ -54,6 +54,7 @@ static void list_settings(Settings& all, TrainOptions& o) {
       .flag(
           {"BATCHES",
            "Batches per step (gradient accumulation), divided among the ranks of a run on several machines"});
+  all.add("train.bucket_bytes", o.bucket_bytes, kBookkeeping, at_least(1));
   all.add("train.recompute", o.recompute, kBookkeeping)
       .flag({"", "Gradient checkpointing: less memory, more time, the same bits"});
   all.add("train.precision", o.precision, kDecidesWeights)

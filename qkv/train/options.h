@@ -45,6 +45,9 @@ struct TrainOptions {
   // Batches per step. Their gradients are summed by a binary tree (GradientSum), so that the bits depend on
   // this number, and not on the ranks among which the batches are divided.
   int64_t accumulate = 1;
+  // With several ranks, gradients are sent in groups of up to this many bytes, each as soon as the backward
+  // pass has computed it. No effect on the bits.
+  int64_t bucket_bytes = int64_t{4} << 20;
   // Gradient checkpointing: recomputes the activations of layers in the backward pass. Less memory, more
   // time, the same bits.
   bool recompute = false;

@@ -148,9 +148,17 @@ void RunLog::add(const StepReport& report, const std::string& units) {
   line["learning_rate"] = report.learning_rate;
   line["gradient_norm"] = report.gradient_norm;
   log_->add(line.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-  speed_->add(ordered_json{
-      {"step", report.step}, {"seconds", report.seconds}, {units + "_per_second", report.units_per_second}}
-                  .dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  ordered_json speed{
+      {"step", report.step}, {"seconds", report.seconds}, {units + "_per_second", report.units_per_second}};
+  if (report.exchange) {
+    const auto steps = static_cast<double>(report.exchange->steps);
+    speed["bytes_sent"] = report.exchange->bytes_sent / report.exchange->steps;
+    speed["gradients_seconds"] = report.exchange->gradients / steps;
+    speed["hidden_seconds"] = report.exchange->hidden / steps;
+    speed["weights_seconds"] = report.exchange->weights / steps;
+    speed["waited_seconds"] = report.exchange->waited / steps;
+  }
+  speed_->add(speed.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   train_.points.emplace_back(report.step, report.loss);
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 // The logs of a training run: TensorBoard's curves in runs/, and in the run's folder
 //   log.jsonl    one JSON object per line: means of the logged steps, and validations
-//   speed.jsonl  the timings of the same steps; without them log.jsonl is equal for equal settings
+//   speed.jsonl  the timings of the same steps; without them log.jsonl is equal for equal settings. With
+//   several
+//                ranks also the root's communication, means a step (ExchangeReport)
 //   curve.svg    training and validation loss
 // A resumed run truncates these files to its checkpoint, so that no point is repeated or missing.
 

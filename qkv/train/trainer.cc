@@ -8,6 +8,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/kernels/matmul.h"
+#include "qkv/train/ranks/replica.h"
 
 namespace qkv::train {
 namespace {
@@ -91,7 +92,7 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
       folder_(run_folder_.path()),
       info_(task_->info()),
       best_by_(deciding_metric(*task_, options_.best_by)),
-      replica_(*task_, options_, ranks),
+      replica_(std::make_unique<Replica>(*task_, options_, ranks)),
       checkpoints_(folder_ / "checkpoints") {
   run_folder_.require_there();  // not one that was moved from, whose path is the current folder
   if (options_.patience > 0 && info_.valid_items == 0) {
@@ -110,9 +111,13 @@ Trainer::Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFol
     resume(*checkpoint);
     remove_old_snapshots();
   } else {
-    replica_.start(nullptr, state_.cursor);
+    replica_->start(nullptr, state_.cursor);
   }
 }
+
+Trainer::~Trainer() = default;
+
+void Trainer::end() { replica_->end(); }
 
 // Old files stay until every check has passed: an old model remains if the new run cannot start.
 void Trainer::begin_new_run() {
@@ -130,7 +135,7 @@ void Trainer::begin_new_run() {
 
 void Trainer::resume(const Checkpoint& checkpoint) {
   state_ = checkpoint.state;
-  replica_.start(&checkpoint, state_.cursor);
+  replica_->start(&checkpoint, state_.cursor);
   saved_step_ = state_.steps;
   put_best_model_back();
   // A run that ended between saving a checkpoint and removing an old one.
@@ -179,10 +184,10 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
   first_step_ = state_.steps;
   first_progress_ =
       static_cast<double>(state_.cursor.epoch) +
-      static_cast<double>(state_.cursor.batch) / static_cast<double>(replica_.feed().batches_in_epoch());
+      static_cast<double>(state_.cursor.batch) / static_cast<double>(replica_->feed().batches_in_epoch());
   observer.on_start({.task = info_,
                      .parameters = nn::count_parameters(*task_),
-                     .batches_in_epoch = replica_.feed().batches_in_epoch(),
+                     .batches_in_epoch = replica_->feed().batches_in_epoch(),
                      .resumed_from = state_.steps});
   pace_ = {.since = seconds_now(), .first = state_.steps};
   if (needs_plan() && !stopped()) plan();
@@ -235,13 +240,13 @@ TrainResult Trainer::run(TrainObserver& observer, const std::atomic<bool>* stop)
 }
 
 void Trainer::train_step() {
-  const StepBatches& step = replica_.load();
+  const StepBatches& step = replica_->load();
   for (const auto& batch : step.batches) observer_->on_batch(*batch);
   const double before = seconds_now();
   const double rate = learning_rate(options_.schedule, state_.steps + 1);
   StepResult result;
   try {
-    result = replica_.step(rate, state_.steps + 1, state_.micro_steps);
+    result = replica_->step(rate, state_.steps + 1, state_.micro_steps);
   } catch (const NumericError& error) {
     fail_not_finite(error.what());
   }
@@ -257,6 +262,15 @@ void Trainer::train_step() {
   ++state_.steps;
   state_.cursor = step.after;
   TrainState::Window& window = state_.window;
+  if (result.exchange.bytes_sent > 0) {
+    if (!exchange_) exchange_ = {.steps = 0};
+    exchange_->bytes_sent += result.exchange.bytes_sent;
+    exchange_->gradients += result.exchange.gradients;
+    exchange_->hidden += result.exchange.hidden;
+    exchange_->weights += result.exchange.weights;
+    exchange_->waited += result.exchange.waited;
+    ++exchange_->steps;
+  }
   ++window.steps;
   window.units += step.size.units;
   window.gradient_norm += result.gradient_norm;
@@ -266,12 +280,13 @@ void Trainer::train_step() {
   if (window.steps >= options_.log_every) {
     log_->add(report, info_.units);
     state_.window = {};
+    exchange_.reset();
   }
   observer_->on_step(report);
 }
 
 void Trainer::fail_not_finite(const std::string& what) const {
-  const std::string weight = nn::first_non_finite(replica_.parameters());
+  const std::string weight = nn::first_non_finite(replica_->parameters());
   throw NumericError(concat(what, weight.empty() ? "" : "; the weights of " + weight + " are not finite",
                             saved_step_ < 0 ? std::string("; there is no checkpoint yet")
                                             : concat("; the checkpoint of step ", saved_step_, " remains")));
@@ -283,7 +298,7 @@ StepReport Trainer::report_step(double rate) {
   // The cursor is at the next batch, of the next epoch if this step has ended one.
   const bool ended = state_.cursor.batch == 0;
   const double progress =
-      static_cast<double>(state_.cursor.batch) / static_cast<double>(replica_.feed().batches_in_epoch());
+      static_cast<double>(state_.cursor.batch) / static_cast<double>(replica_->feed().batches_in_epoch());
   StepReport report{.step = state_.steps,
                     .epoch = state_.cursor.epoch + (ended ? 0 : 1),
                     .epoch_progress = ended ? 1 : progress,
@@ -293,7 +308,8 @@ StepReport Trainer::report_step(double rate) {
                     .learning_rate = rate,
                     .units_per_second = static_cast<double>(window.units) / std::max(window.seconds, 1e-9),
                     .seconds = seconds_now(),
-                    .seconds_left = std::nullopt};
+                    .seconds_left = std::nullopt,
+                    .exchange = exchange_};
   for (const CurveShare& curve : window.curves) {
     if (curve.count > 0) report.curves.emplace_back(curve.name, mean(curve));
   }

@@ -10,15 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "qkv/base/communicator.h"
 #include "qkv/models/hub/adapter.h"
 #include "qkv/train/checkpoint.h"
 #include "qkv/train/observer.h"
 #include "qkv/train/options.h"
-#include "qkv/train/replica.h"
 #include "qkv/train/run_folder.h"
 #include "qkv/train/run_log.h"
 
 namespace qkv::train {
+
+class Replica;
 
 enum class StopReason { max_epochs, max_steps, max_minutes, schedule_end, no_improvement, requested };
 const char* describe(StopReason reason);  // "the limit of steps was reached"
@@ -52,9 +54,11 @@ class Trainer {
   Trainer(std::unique_ptr<Task> task, const TrainOptions& options, const std::filesystem::path& folder,
           IfRunExists existing);
   // In a folder that is locked already. With several ranks, this is the root's, which alone reads and writes
-  // the folder; the others follow() it (replica.h).
+  // the folder; the others follow() it (ranks/replica.h).
   Trainer(std::unique_ptr<Task> task, const TrainOptions& options, RunFolder folder,
           Communicator& ranks = alone());
+
+  ~Trainer();
 
   // Trains until a limit is reached or *stop is true, which is polled after each step; then saves. The
   // weights have the same bits for any number of threads and any interruptions.
@@ -72,7 +76,7 @@ class Trainer {
 
   const Task& task() const { return *task_; }
   // Ends the other ranks' part of the run; there are no further steps.
-  void end() { replica_.end(); }
+  void end();
   const TrainState& state() const { return state_; }
 
  private:
@@ -130,7 +134,7 @@ class Trainer {
   TaskInfo info_;
   Metric best_by_;
   std::vector<Field> fields_;
-  Replica replica_;
+  std::unique_ptr<Replica> replica_;
   std::unique_ptr<RunLog> log_;  // none before a new run begins
   CheckpointFolder checkpoints_;
   TrainState state_;
@@ -145,7 +149,8 @@ class Trainer {
   double first_progress_ = 0;  // epochs completed at its start
   int64_t saved_step_ = -1;    // of the newest checkpoint
   double saved_seconds_ = 0;
-  CurveShare step_loss_;  // the objective in the current step
+  std::optional<ExchangeReport> exchange_;  // since the last point of the curves
+  CurveShare step_loss_;                    // the objective in the current step
   // The steps since the plan was last compared with their duration.
   struct Pace {
     double since = 0;   // seconds_now() at the first one

@@ -10,6 +10,7 @@
 #include "qkv/ops/profile.h"
 #include "qkv/tensor/storage.h"
 #include "qkv/train/average.h"
+#include "qkv/train/ranks/replica.h"
 #include "qkv/train/trainer.h"
 
 namespace qkv::train {
@@ -22,7 +23,7 @@ constexpr const char* kBestModel = "best-model";
 
 class Trainer::EvaluatedWeights {
  public:
-  explicit EvaluatedWeights(Trainer& trainer) : parameters_(trainer.replica_.parameters()) {
+  explicit EvaluatedWeights(Trainer& trainer) : parameters_(trainer.replica_->parameters()) {
     const std::vector<Tensor> others = trainer.evaluated_weights();
     trained_.reserve(others.size());
     for (size_t i = 0; i < others.size(); ++i) {
@@ -46,17 +47,17 @@ class Trainer::EvaluatedWeights {
 };
 
 std::vector<Tensor> Trainer::evaluated_weights() {
-  if (replica_.optimizer().averages()) return replica_.averages();
+  if (replica_->optimizer().averages()) return replica_->averages();
   std::vector<Tensor> weights;
   if (options_.average_last < 2) return weights;
   make_writable_folder(folder_ / "snapshots");
-  nn::save_weights(snapshot_file(state_.steps), replica_.parameters());
+  nn::save_weights(snapshot_file(state_.steps), replica_->parameters());
   std::vector<std::filesystem::path> files;
   for (const int64_t step : state_.snapshots) {
     if (step != state_.steps) files.push_back(snapshot_file(step));
   }
   files.push_back(snapshot_file(state_.steps));
-  weights = average_weights(files, replica_.parameters());
+  weights = average_weights(files, replica_->parameters());
   for (Tensor& one : weights) one = from_host(one, options_.device);
   return weights;
 }
@@ -149,7 +150,7 @@ void Trainer::export_model() {
 
 void Trainer::save_checkpoint() {
   const ProfileScope profile = ProfileScope::whole("checkpoint");
-  if (const std::string bad = nn::first_non_finite(replica_.parameters()); !bad.empty())
+  if (const std::string bad = nn::first_non_finite(replica_->parameters()); !bad.empty())
     fail_not_finite(concat("step ", state_.steps, ": the weights are not finite"));
   run_folder_.require_there();
   const double before = state_.seconds = seconds_now();
@@ -157,7 +158,7 @@ void Trainer::save_checkpoint() {
   for (const Field& field : fields_) saved[field.name] = field.value;
   state_.logs = log_->save();
   observer_->before_checkpoint(state_.steps);
-  checkpoints_.save(state_, saved, replica_.state(), options_.keep_checkpoints);
+  checkpoints_.save(state_, saved, replica_->state(), options_.keep_checkpoints);
   run_folder_.forget_record();
   saved_step_ = state_.steps;
   saved_seconds_ = before;

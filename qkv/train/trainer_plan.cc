@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "qkv/train/ranks/replica.h"
 #include "qkv/train/trainer.h"
 
 namespace qkv::train {
@@ -76,14 +77,14 @@ bool Trainer::needs_plan() const {
 }
 
 double Trainer::steps_in_epoch() const {
-  return static_cast<double>(replica_.feed().batches_in_epoch() - replica_.feed().warmup_batches()) /
+  return static_cast<double>(replica_->feed().batches_in_epoch() - replica_->feed().warmup_batches()) /
          static_cast<double>(options_.accumulate);
 }
 
 int64_t Trainer::steps_of_other_limits() const {
   if (options_.max_epochs == 0) return options_.max_steps;
   const double warmup =
-      static_cast<double>(replica_.feed().warmup_batches()) / static_cast<double>(options_.accumulate);
+      static_cast<double>(replica_->feed().warmup_batches()) / static_cast<double>(options_.accumulate);
   constexpr double kMaxSteps = 1e15;
   const double steps =
       std::min(kMaxSteps, std::ceil(warmup + static_cast<double>(options_.max_epochs) * steps_in_epoch()));
@@ -200,23 +201,23 @@ ScheduleReport Trainer::measure() {
   const auto begin = std::chrono::steady_clock::now();
   const double limit = options_.max_minutes * 60;
   std::vector<Tensor> weights;
-  for (const auto& [name, parameter] : replica_.parameters())
+  for (const auto& [name, parameter] : replica_->parameters())
     weights.push_back(parameter.variable.value().clone());
 
   int64_t steps_run = 0;
   const StepBatches* batches = nullptr;
   const auto step = [&] {
-    batches = &replica_.load();
+    batches = &replica_->load();
     try {
-      stopped_by_rank_ = replica_.step(0, steps_run + 1, steps_run * options_.accumulate).stop;
+      stopped_by_rank_ = replica_->step(0, steps_run + 1, steps_run * options_.accumulate).stop;
     } catch (const NumericError&) {  // the run's own step reports it
     }
     ++steps_run;
   };
 
   // A warm-up's batches have other costs than the rest of the run and the validation.
-  if (const int64_t warmup = replica_.feed().warmup_batches(); warmup > 0)
-    replica_.restart_feed({.epoch = 0, .batch = warmup});
+  if (const int64_t warmup = replica_->feed().warmup_batches(); warmup > 0)
+    replica_->restart_feed({.epoch = 0, .batch = warmup});
 
   ScheduleReport report;
   step();  // has costs that the others do not have: products are compiled, memory is requested
@@ -243,10 +244,10 @@ ScheduleReport Trainer::measure() {
   report.seconds_per_checkpoint = time_of_a_checkpoint();
 
   for (size_t i = 0; i < weights.size(); ++i) {
-    Variable variable = replica_.parameters()[i].parameter.variable;
+    Variable variable = replica_->parameters()[i].parameter.variable;
     variable.set_value(weights[i]);
   }
-  replica_.restart(state_.cursor);
+  replica_->restart(state_.cursor);
   report.seconds = seconds_since(begin);
   return report;
 }
@@ -255,7 +256,7 @@ ScheduleReport Trainer::measure() {
 double Trainer::time_of_a_checkpoint() {
   const auto begin = std::chrono::steady_clock::now();
   const std::filesystem::path path = folder_ / concat("measured.partial-", ::getpid());
-  CheckpointFolder(path).save(state_, {}, replica_.state(), 1);
+  CheckpointFolder(path).save(state_, {}, replica_->state(), 1);
   std::filesystem::remove_all(path);
   return seconds_since(begin);
 }

@@ -91,6 +91,24 @@ TEST(Communicator, KeepsTheOrderOfMessagesBetweenTwoRanks) {
   });
 }
 
+TEST(Communicator, MessagesThatWereStartedEndWhileOthersAreExchanged) {
+  ThreadRanks(2).run([](Communicator& ranks) {
+    const int other = 1 - ranks.rank();
+    std::vector<int> sent{ranks.rank() + 1, ranks.rank() + 5}, received(2);
+    const auto bytes = [](int& value) { return std::as_writable_bytes(std::span(&value, 1)); };
+    const Communicator::Incoming in[]{{other, bytes(received[0])}, {other, bytes(received[1])}};
+    const auto receiving = ranks.start({}, in);
+    const Communicator::Outgoing first{other, bytes(sent[0])}, second{other, bytes(sent[1])};
+    const auto sending = ranks.start({&first, 1}, {});
+    ranks.start({&second, 1}, {});  // waits, as it is dropped
+    EXPECT_EQ(ranks.all_gather("after them"), (std::vector<std::string>{"after them", "after them"}));
+    receiving->wait();
+    sending->wait();
+    EXPECT_EQ(received, (std::vector<int>{other + 1, other + 5}));
+    EXPECT_GE(ranks.traffic().bytes_sent, 8);
+  });
+}
+
 TEST(Communicator, OfOneRankHasNobodyToSendTo) {
   EXPECT_TRUE(alone().is_root());
   EXPECT_EQ(alone().all_gather("own"), std::vector<std::string>{"own"});

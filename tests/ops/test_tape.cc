@@ -9,11 +9,15 @@
 #include "qkv/ops/activation.h"
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/gated.h"
+#include "qkv/ops/general/arithmetic.h"
+#include "qkv/ops/general/reduce.h"
 #include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/linear.h"
 #include "qkv/ops/linear_activate.h"
 #include "qkv/ops/linear_of.h"
 #include "qkv/ops/norm.h"
+#include "qkv/ops/on_gradient.h"
+#include "qkv/ops/recompute.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"
 
@@ -82,6 +86,50 @@ TEST(Tape, BackwardAcceptsRecordedValuesOnce) {
   EXPECT_THROW(tape.backward(y, coefficients), UsageError) << "its records are gone";
   tape.backward(weighted_sum(activate(x, Activation::silu), coefficients));  // recorded afterwards
   for (int64_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(x.grad().values()[i], 2 * once.values()[i]);
+}
+
+// A leaf that is read twice, one through columns, one within a recomputed part, and one that nothing reads.
+TEST(OnGradient, CallsOnceForEachLeafWhenItsGradientIsComplete) {
+  const auto leaf = [](float value, int64_t columns = 4) {
+    return Variable::parameter(Tensor::full({2, columns}, value));
+  };
+  const std::vector<Variable> leaves{leaf(1), leaf(2), leaf(3), leaf(4, 6), leaf(5)};
+  const auto loss_of = [&] {
+    const Variable early = leaves[0] * 2.0f + leaves[1];
+    const Tensor inner = Tensor::full({2, 4}, 9);
+    const Variable late =
+        early * recomputed(inner, {leaves[2]}, [&] { return leaves[2] * 3.0f; }) * leaves[0];
+    return mean(late * leaves[3].columns(1, 4));
+  };
+  std::vector<Tensor> expected;
+  {
+    Tape tape;
+    tape.backward(loss_of());
+    for (const Variable& one : leaves) {
+      expected.push_back(one.has_grad() ? one.grad().clone() : Tensor());
+      one.clear_grad();
+    }
+  }
+  std::vector<size_t> order;
+  std::vector<Tensor> found(leaves.size());
+  Tape tape;
+  const Variable loss = loss_of();
+  {
+    const OnGradient take(leaves, [&](size_t i) {
+      order.push_back(i);
+      found[i] = leaves[i].grad();
+      leaves[i].clear_grad();
+    });
+    tape.backward(loss);
+  }
+  EXPECT_EQ(order, (std::vector<size_t>{3, 2, 1, 0, 4}));
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    EXPECT_FALSE(leaves[i].has_grad()) << i;
+    ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
+    if (!found[i].defined()) continue;
+    EXPECT_EQ(std::memcmp(found[i].data(), expected[i].data(), found[i].bytes()), 0) << i;
+  }
+  EXPECT_FALSE(found[4].defined());
 }
 
 TEST(Tape, AcceptsAGradientWithARowStride) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -17,7 +18,10 @@ namespace qkv::testing {
 
 class ThreadRanks {
  public:
-  explicit ThreadRanks(int count) : count_(count), mail_(static_cast<size_t>(count) * count) {}
+  explicit ThreadRanks(int count) : count_(count), lanes_(static_cast<size_t>(count) * count) {}
+
+  // Called by the thread of a rank before it begins to send.
+  std::function<void(int rank)> on_send;
 
   // Calls body for each rank, on a thread each; rethrows the first error that is not a consequence of
   // another.
@@ -43,30 +47,72 @@ class ThreadRanks {
   }
 
  private:
-  using Mail = std::deque<std::span<const std::byte>>;
+  class Rank;
+  struct Messages final : Communicator::Transfer {
+    explicit Messages(ThreadRanks& ranks) : all(ranks) {}
+    ~Messages() override {
+      std::unique_lock lock(all.mutex_);
+      all.changed_.wait(lock, [this] { return all.failed_ || left == 0; });
+      for (Lane& lane : all.lanes_) {
+        std::erase_if(lane.sent, [this](const auto& one) { return one.of == this; });
+        std::erase_if(lane.wanted, [this](const auto& one) { return one.of == this; });
+      }
+    }
+    void wait() override {
+      std::unique_lock lock(all.mutex_);
+      all.changed_.wait(lock, [this] { return all.failed_ || left == 0; });
+      if (left > 0) throw RankError("another rank has failed");
+    }
+
+    ThreadRanks& all;
+    int left = 0;
+  };
+
+  // From one rank to another: messages that were sent or are wanted, by their order.
+  struct Lane {
+    template <class Byte>
+    struct End {
+      std::span<Byte> bytes;
+      Messages* of;
+    };
+    std::deque<End<const std::byte>> sent;
+    std::deque<End<std::byte>> wanted;
+
+    void deliver() {
+      for (; !sent.empty() && !wanted.empty(); sent.pop_front(), wanted.pop_front()) {
+        if (sent.front().bytes.size() != wanted.front().bytes.size())
+          throw UsageError("exchange: the sizes of a message differ");
+        std::ranges::copy(sent.front().bytes, wanted.front().bytes.begin());
+        --sent.front().of->left;
+        --wanted.front().of->left;
+      }
+    }
+  };
 
   class Rank final : public Communicator {
    public:
     Rank(ThreadRanks& all, int rank) : all_(all), rank_(rank) {}
     int rank() const override { return rank_; }
     int size() const override { return all_.count_; }
-    void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) override {
-      std::unique_lock lock(all_.mutex_);
-      for (const auto& [to, bytes] : outgoing) all_.mail(rank_, to).push_back(bytes);
-      all_.changed_.notify_all();
+    std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
+                                    std::span<const Incoming> incoming) override {
+      if (!outgoing.empty() && all_.on_send) all_.on_send(rank_);
+      auto made = std::make_unique<Messages>(all_);
+      const std::lock_guard lock(all_.mutex_);
+      made->left = static_cast<int>(outgoing.size() + incoming.size());
       for (const auto& [from, bytes] : incoming) {
-        Mail& mail = all_.mail(from, rank_);
-        wait(lock, [&mail] { return !mail.empty(); });
-        if (mail.front().size() != bytes.size()) throw UsageError("exchange: the sizes of a message differ");
-        std::ranges::copy(mail.front(), bytes.begin());
-        mail.pop_front();
-        all_.changed_.notify_all();
+        all_.lane(from, rank_).wanted.push_back({bytes, made.get()});
+        all_.lane(from, rank_).deliver();
       }
       for (const auto& [to, bytes] : outgoing) {
-        Mail& mail = all_.mail(rank_, to);
-        wait(lock, [&mail] { return mail.empty(); });
+        traffic_.bytes_sent += std::ssize(bytes);
+        all_.lane(rank_, to).sent.push_back({bytes, made.get()});
+        all_.lane(rank_, to).deliver();
       }
+      all_.changed_.notify_all();
+      return made;
     }
+    Traffic traffic() const override { return traffic_; }
     void fail(int /*exit_status*/) noexcept override {
       const std::lock_guard lock(all_.mutex_);
       all_.failed_ = true;
@@ -74,22 +120,17 @@ class ThreadRanks {
     }
 
    private:
-    template <class Predicate>
-    void wait(std::unique_lock<std::mutex>& lock, const Predicate& ready) {
-      all_.changed_.wait(lock, [&] { return all_.failed_ || ready(); });
-      if (!ready()) throw RankError("another rank has failed");
-    }
-
     ThreadRanks& all_;
     int rank_;
+    Traffic traffic_;
   };
 
-  Mail& mail(int from, int to) { return mail_[static_cast<size_t>(from) * count_ + to]; }
+  Lane& lane(int from, int to) { return lanes_[static_cast<size_t>(from) * count_ + to]; }
 
   int count_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Mail> mail_;
+  std::vector<Lane> lanes_;
   bool failed_ = false;
   std::exception_ptr error_;
 };

@@ -2,12 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "qkv/base/parallel.h"
+#include "qkv/ops/general/arithmetic.h"
+#include "qkv/ops/general/reduce.h"
+#include "qkv/ops/tape.h"
+#include "qkv/train/ranks/replica.h"
 #include "tests/support/scratch.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/train/character_run.h"
@@ -86,6 +92,83 @@ TEST(Ranks, EachHasItsShareOfTheMoments) {
   const int64_t all = nn::count_parameters(*task);
   EXPECT_EQ(elements[0] + elements[1] + elements[2], all);
   for (const int64_t own : elements) EXPECT_LT(own, all * 4 / 10);
+}
+
+TEST(Ranks, BucketsOfAnySizeGiveTheSameBits) {
+  const Scratch scratch;
+  TrainOptions options = four_batches("adamw");
+  Quiet quiet;
+  train_characters(scratch / "whole", options, quiet);
+  for (const int64_t bytes : {1, 1000, 1 << 20}) {
+    SCOPED_TRACE(bytes);
+    options.bucket_bytes = bytes;
+    options.recompute = bytes == 1000;
+    const std::string folder = concat("buckets-of-", bytes);
+    train_on(3, scratch / folder, options);
+    expect_same_run(scratch / "whole", scratch / folder);
+  }
+}
+
+// The character task with a parameter that the model's first operation reads, so that its backward function
+// is the last: from then on, a rank's backward pass has ended.
+class MarkedTask : public CharacterTask {
+ public:
+  explicit MarkedTask(std::vector<std::string>& events)
+      : CharacterTask(nursery_rhyme(40), nursery_rhyme(4), {}), events_(events) {}
+  void visit(const nn::ParameterVisitor& visitor) const override {
+    visitor("first", first_);
+    CharacterTask::visit(visitor);
+  }
+  void initialise(uint64_t seed) override {
+    CharacterTask::initialise(seed);
+    nn::initialise("first", first_, seed);
+  }
+  BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override {
+    if (!Tape::records()) return CharacterTask::loss(batch, step, context);
+    const Variable first = first_.variable;
+    const Variable mark =
+        Tape::record("first", first.value(), {first}, [this, first](const Tensor& gradient) {
+          first.add_grad(gradient);
+          events_.emplace_back("backward");
+        });
+    BatchLoss result = CharacterTask::loss(batch, step, context);
+    result.loss = result.loss + sum(mark);
+    return result;
+  }
+
+ private:
+  std::vector<std::string>& events_;
+  nn::Parameter first_{{4}, {nn::Initializer::Kind::normal}};
+};
+
+TEST(Ranks, SendGradientsDuringTheBackwardPassOfTheirLastBatch) {
+  TrainOptions options = four_batches("adamw");
+  options.bucket_bytes = 1000;
+  options.max_steps = 1;
+  std::vector<std::vector<std::string>> events(2);
+  ThreadRanks ranks(2);
+  ranks.on_send = [&](int rank) { events[static_cast<size_t>(rank)].emplace_back("send"); };
+  ranks.run([&](Communicator& own) {
+    auto& of_rank = events[static_cast<size_t>(own.rank())];
+    MarkedTask task(of_rank);
+    Replica replica(task, options, own);
+    if (!own.is_root()) return replica.follow();
+    replica.start(nullptr, {});
+    replica.load();
+    of_rank.clear();
+    replica.step(0.01, 1, 0);
+    replica.end();
+  });
+  // Two batches, and several buckets before the end of the second one's backward pass.
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const auto& all = events[rank];
+    const auto first = std::ranges::find(all, "backward");
+    ASSERT_NE(first, all.end());
+    const auto second = std::find(first + 1, all.end(), "backward");
+    ASSERT_NE(second, all.end());
+    EXPECT_GT(std::count(first, second, "send"), 3) << "rank " << rank;
+    EXPECT_EQ(std::count(second, all.end(), "backward"), 1);
+  }
 }
 
 TEST(Ranks, MoreThanBatchesAreRefused) {

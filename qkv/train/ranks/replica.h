@@ -9,9 +9,10 @@
 
 #include "qkv/base/communicator.h"
 #include "qkv/train/checkpoint.h"
-#include "qkv/train/gradient_sum.h"
+#include "qkv/train/observer.h"
 #include "qkv/train/options.h"
 #include "qkv/train/prefetcher.h"
+#include "qkv/train/ranks/gradient_sum.h"
 
 namespace qkv::train {
 
@@ -19,6 +20,7 @@ struct StepResult {
   std::vector<std::vector<CurveShare>> curves;  // of each batch
   double gradient_norm = 0;                     // before clipping
   bool stop = false;                            // a rank was requested to stop
+  ExchangeReport exchange;
 };
 
 // The root's trainer calls the functions; those of the other ranks follow() them.
@@ -71,6 +73,7 @@ class Replica {
   void restart_here(data::CursorState from);
   void restart_feed_here(data::CursorState from);
   StepResult step_here(const Call& call);
+  bool sums() const { return options_.accumulate > 1; }
   std::vector<CurveShare> run_batch(const Batch& batch, const Call& call, int64_t index);
   void share_parameters(const std::vector<double>& squared_norms);
   void make_own_optimizer();
@@ -83,6 +86,7 @@ class Replica {
   Communicator& ranks_;
   const std::atomic<bool>* stop_;
   std::vector<nn::NamedParameter> parameters_;
+  std::vector<Variable> leaves_;  // the parameters
   GradientSum sum_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Prefetcher> feed_;

@@ -1,4 +1,4 @@
-#include "qkv/train/replica.h"
+#include "qkv/train/ranks/replica.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/hash.h"
 #include "qkv/kernels/instruction_set.h"
+#include "qkv/ops/on_gradient.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/tape.h"
 
@@ -28,14 +29,9 @@ std::vector<json> all_gather(Communicator& ranks, const json& own) {
   return all;
 }
 
-std::span<std::byte> writable_bytes(Tensor& tensor) {
-  return {reinterpret_cast<std::byte*>(tensor.data()), tensor.bytes()};
-}
-
 // What a rank has of a step before the gradients are exchanged.
 struct Share {
   std::vector<std::vector<CurveShare>> curves;
-  std::string present;  // GradientSum::present()
   bool stop = false;
   std::exception_ptr error;
 };
@@ -46,7 +42,7 @@ json to_json(const Share& share) {
     json& list = curves.emplace_back(json::array());
     for (const CurveShare& curve : batch) list.push_back({curve.name, curve.sum, curve.count});
   }
-  json message{{"curves", curves}, {"present", share.present}, {"stop", share.stop}};
+  json message{{"curves", curves}, {"stop", share.stop}};
   try {
     if (share.error) std::rethrow_exception(share.error);
   } catch (const NumericError& error) {
@@ -55,6 +51,24 @@ json to_json(const Share& share) {
     message["error"] = error.what();
   }
   return message;
+}
+
+// What the ranks report of a step. Throws the error of one that has failed.
+void take_shares(Communicator& ranks, const std::vector<json>& all, StepResult& result) {
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string where = ranks.name(static_cast<int>(rank));
+    if (all[rank].contains("not_finite"))
+      throw NumericError(concat(all[rank]["not_finite"].get<std::string>(), ", on ", where));
+    if (all[rank].contains("error")) {
+      if (!ranks.is_root()) throw RankError(concat(where, " has failed"));  // the root reports it
+      throw Error(concat(where, ": ", all[rank]["error"].get<std::string>()));
+    }
+    for (const json& batch : all[rank]["curves"]) {
+      std::vector<CurveShare>& curves = result.curves.emplace_back();
+      for (const json& curve : batch) curves.push_back({curve[0], curve[1], curve[2]});
+    }
+    result.stop = result.stop || all[rank]["stop"].get<bool>();
+  }
 }
 
 constexpr const char* kProgram = "program";
@@ -74,7 +88,8 @@ Replica::Replica(Task& task, const TrainOptions& options, Communicator& ranks, c
       ranks_(ranks),
       stop_(stop),
       parameters_(nn::parameters_of(task)),
-      sum_(parameters_, options.accumulate, ranks) {
+      sum_(parameters_, options.accumulate, options.bucket_bytes, ranks) {
+  for (const auto& [name, parameter] : parameters_) leaves_.push_back(parameter.variable);
   options_.require_batches_for(ranks_.size());
   if (ranks_.size() > 1) require_equal_ranks();
 }
@@ -182,7 +197,7 @@ void Replica::restore_optimizer(const io::SafetensorsFile* file) {
   if (!file) {
     optimizer_->restore([&](const std::string& name, const Shape& shape) {
       Tensor saved = Tensor::empty(shape, name.ends_with(".steps") ? DType::i32 : DType::f32);
-      ranks_.receive(0, {const_cast<std::byte*>(saved.as_bytes().data()), saved.bytes()});
+      ranks_.receive(0, writable_bytes(saved));
       return saved;
     });
     return;
@@ -256,45 +271,30 @@ StepResult Replica::step_here(const Call& call) {
     }
   };
   const Clear clear{*this};
+  const Communicator::Traffic before = ranks_.traffic();
+  if (sums()) sum_.begin();
   try {
     if (!ranks_.is_root()) load();
     const BatchRange range = batches_of_rank(options_.accumulate, ranks_.rank(), ranks_.size());
-    for (int64_t i = range.begin; i < range.end; ++i) {
+    for (int64_t i = range.begin; i < range.end; ++i)
       own.curves.push_back(run_batch(*batches_.batches.at(static_cast<size_t>(i)), call, i));
-      if (options_.accumulate > 1) sum_.take(i);
-    }
-    own.present = sum_.present();
   } catch (...) {
     if (ranks_.size() == 1) throw;
     own.error = std::current_exception();
   }
   own.stop = stop_ && *stop_;
+  const Communicator::Traffic computed = ranks_.traffic();
+  if (sums()) sum_.finish();
 
   StepResult result;
-  std::vector<std::string> present{own.present};
   if (ranks_.size() == 1) {
     result.curves = std::move(own.curves);
     result.stop = own.stop;
   } else {
-    present.clear();
-    const std::vector<json> all = all_gather(ranks_, to_json(own));
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      const std::string where = ranks_.name(static_cast<int>(rank));
-      if (all[rank].contains("not_finite"))
-        throw NumericError(concat(all[rank]["not_finite"].get<std::string>(), ", on ", where));
-      if (all[rank].contains("error")) {
-        if (!ranks_.is_root()) throw RankError(concat(where, " has failed"));  // the root reports it
-        throw Error(concat(where, ": ", all[rank]["error"].get<std::string>()));
-      }
-      for (const json& batch : all[rank]["curves"]) {
-        std::vector<CurveShare>& curves = result.curves.emplace_back();
-        for (const json& curve : batch) curves.push_back({curve[0], curve[1], curve[2]});
-      }
-      present.push_back(all[rank]["present"]);
-      result.stop = result.stop || all[rank]["stop"].get<bool>();
-    }
+    take_shares(ranks_, all_gather(ranks_, to_json(own)), result);
   }
-  if (options_.accumulate > 1) sum_.give(present);
+  if (sums()) sum_.give();
+  const Communicator::Traffic summed = ranks_.traffic();
 
   std::vector<double> squares = optimizer_->squared_norms();
   if (ranks_.size() > 1) {
@@ -307,6 +307,12 @@ StepResult Replica::step_here(const Call& call) {
     fail_not_finite(error.what(), squares);
   }
   if (ranks_.size() > 1) share_parameters(squares);
+  const Communicator::Traffic after = ranks_.traffic();
+  result.exchange = {.bytes_sent = after.bytes_sent - before.bytes_sent,
+                     .gradients = summed.sending - before.sending,
+                     .hidden = computed.sending - before.sending,
+                     .weights = after.sending - summed.sending,
+                     .waited = after.waiting - before.waiting};
   return result;
 }
 
@@ -325,6 +331,8 @@ std::vector<CurveShare> Replica::run_batch(const Batch& batch, const Call& call,
                               std::isnan(loss) ? "NaN" : "infinite", ", first seen in ",
                               tape.first_non_finite().value_or("the loss itself")));
   }
+  std::optional<OnGradient> take;
+  if (sums()) take.emplace(leaves_, [this, index](size_t leaf) { sum_.take(leaf, index); });
   tape.backward(result.loss);
   return std::move(result.curves);
 }
