@@ -1,6 +1,7 @@
 #include "qkv/train/ranks/replica.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/hash.h"
+#include "qkv/base/log.h"
 #include "qkv/kernels/instruction_set.h"
 #include "qkv/ops/on_gradient.h"
 #include "qkv/ops/profile.h"
@@ -33,6 +35,7 @@ std::vector<json> all_gather(Communicator& ranks, const json& own) {
 struct Share {
   std::vector<std::vector<CurveShare>> curves;
   bool stop = false;
+  double seconds = 0;  // of its batches
   std::exception_ptr error;
 };
 
@@ -42,7 +45,7 @@ json to_json(const Share& share) {
     json& list = curves.emplace_back(json::array());
     for (const CurveShare& curve : batch) list.push_back({curve.name, curve.sum, curve.count});
   }
-  json message{{"curves", curves}, {"stop", share.stop}};
+  json message{{"curves", curves}, {"stop", share.stop}, {"seconds", share.seconds}};
   try {
     if (share.error) std::rethrow_exception(share.error);
   } catch (const NumericError& error) {
@@ -54,7 +57,9 @@ json to_json(const Share& share) {
 }
 
 // What the ranks report of a step. Throws the error of one that has failed.
-void take_shares(Communicator& ranks, const std::vector<json>& all, StepResult& result) {
+// Returns the seconds that each has computed.
+std::vector<double> take_shares(Communicator& ranks, const std::vector<json>& all, StepResult& result) {
+  std::vector<double> seconds;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const std::string where = ranks.name(static_cast<int>(rank));
     if (all[rank].contains("not_finite"))
@@ -68,8 +73,22 @@ void take_shares(Communicator& ranks, const std::vector<json>& all, StepResult& 
       for (const json& curve : batch) curves.push_back({curve[0], curve[1], curve[2]});
     }
     result.stop = result.stop || all[rank]["stop"].get<bool>();
+    seconds.push_back(all[rank]["seconds"]);
   }
+  return seconds;
 }
+
+std::vector<int64_t> batches_by_rank(int64_t batches, int ranks) {
+  std::vector<int64_t> counts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const BatchRange range = batches_of_rank(batches, rank, ranks);
+    counts.push_back(range.end - range.begin);
+  }
+  return counts;
+}
+
+// To milliseconds.
+double rounded(double seconds) { return std::round(seconds * 1000) / 1000; }
 
 constexpr const char* kProgram = "program";
 
@@ -88,7 +107,8 @@ Replica::Replica(Task& task, const TrainOptions& options, Communicator& ranks, c
       ranks_(ranks),
       stop_(stop),
       parameters_(nn::parameters_of(task)),
-      sum_(parameters_, options.accumulate, options.bucket_bytes, ranks) {
+      sum_(parameters_, options.accumulate, options.bucket_bytes, ranks),
+      slow_(batches_by_rank(options.accumulate, ranks.size())) {
   for (const auto& [name, parameter] : parameters_) leaves_.push_back(parameter.variable);
   options_.require_batches_for(ranks_.size());
   if (ranks_.size() > 1) require_equal_ranks();
@@ -275,9 +295,11 @@ StepResult Replica::step_here(const Call& call) {
   if (sums()) sum_.begin();
   try {
     if (!ranks_.is_root()) load();
+    const auto from = std::chrono::steady_clock::now();
     const BatchRange range = batches_of_rank(options_.accumulate, ranks_.rank(), ranks_.size());
     for (int64_t i = range.begin; i < range.end; ++i)
       own.curves.push_back(run_batch(*batches_.batches.at(static_cast<size_t>(i)), call, i));
+    own.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
   } catch (...) {
     if (ranks_.size() == 1) throw;
     own.error = std::current_exception();
@@ -291,7 +313,8 @@ StepResult Replica::step_here(const Call& call) {
     result.curves = std::move(own.curves);
     result.stop = own.stop;
   } else {
-    take_shares(ranks_, all_gather(ranks_, to_json(own)), result);
+    const std::vector<double> seconds = take_shares(ranks_, all_gather(ranks_, to_json(own)), result);
+    if (ranks_.is_root()) warn_of_slow_ranks(seconds);
   }
   if (sums()) sum_.give();
   const Communicator::Traffic summed = ranks_.traffic();
@@ -335,6 +358,14 @@ std::vector<CurveShare> Replica::run_batch(const Batch& batch, const Call& call,
   if (sums()) take.emplace(leaves_, [this, index](size_t leaf) { sum_.take(leaf, index); });
   tape.backward(result.loss);
   return std::move(result.curves);
+}
+
+void Replica::warn_of_slow_ranks(const std::vector<double>& seconds) {
+  for (const SlowRanks::Found& slow : slow_.add(seconds)) {
+    log_warning(concat(ranks_.name(slow.rank), " computes a batch in ", rounded(slow.seconds),
+                       " s, and the median of the ranks is ", rounded(slow.median),
+                       " s: all wait for it in each step"));
+  }
 }
 
 // The owner of the first bad gradient cannot tell whose it is: it has the sum.

@@ -13,6 +13,7 @@
 #include "qkv/train/options.h"
 #include "qkv/train/prefetcher.h"
 #include "qkv/train/ranks/gradient_sum.h"
+#include "qkv/train/ranks/slow_ranks.h"
 
 namespace qkv::train {
 
@@ -75,6 +76,7 @@ class Replica {
   StepResult step_here(const Call& call);
   bool sums() const { return options_.accumulate > 1; }
   std::vector<CurveShare> run_batch(const Batch& batch, const Call& call, int64_t index);
+  void warn_of_slow_ranks(const std::vector<double>& seconds);
   void share_parameters(const std::vector<double>& squared_norms);
   void make_own_optimizer();
   void require_equal_ranks();
@@ -90,6 +92,7 @@ class Replica {
   GradientSum sum_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Prefetcher> feed_;
+  SlowRanks slow_;
   StepBatches batches_;
 };
 
