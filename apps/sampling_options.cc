@@ -8,7 +8,7 @@ std::optional<search::Sampling> SamplingArguments::sampling(const models::Genera
   if (!sample && !given.any()) return std::nullopt;
   search::Sampling result = pipelines::sampling_defaults(model);
   given.apply(result);
-  pipelines::require_valid({.beam = 1, .sampling = result});
+  pipelines::require_valid({.beam = 1, .sampling = result}, model.file);
   return result;
 }
 

@@ -5,20 +5,15 @@
 #include <map>
 
 #include "fuzz/input.h"
+#include "fuzz/pipelines/run_model.h"
 #include "fuzz/reader.h"
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/pipelines/embed.h"
-#include "qkv/pipelines/generate.h"
-#include "qkv/pipelines/images/images.h"
-#include "qkv/pipelines/open_model.h"
-#include "qkv/pipelines/translate.h"
 
 namespace qkv::fuzz {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace pipelines;
 
 // A folder for each kind of model and tokenizer.
 constexpr std::initializer_list<const char*> kFolders{"gpt2",
@@ -31,42 +26,6 @@ constexpr std::initializer_list<const char*> kFolders{"gpt2",
                                                       "vit-base-patch16-224",
                                                       "deit-base-distilled-patch16-224"};
 constexpr std::initializer_list<const char*> kEndings{".json", ".txt", ".model", ".spm", ".safetensors"};
-
-const std::vector<std::string> kTexts{"the house is small"};
-
-void run(const std::shared_ptr<const models::TranslationModel>& model) {
-  const Translator translator(model);
-  TranslateOptions options = translator.default_options();
-  options.search.max_new_tokens = std::min(options.search.max_new_tokens, 3);
-  options.search.min_new_tokens = std::min(options.search.min_new_tokens, 3);
-  options.search.beam = std::min(options.search.beam, 4);
-  translator(kTexts, options);
-}
-
-void run(const std::shared_ptr<const LoadedLanguageModel>& model) {
-  const TextGenerator generator(model);
-  GenerateOptions options = generator.default_options();
-  options.search.max_new_tokens = std::min(options.search.max_new_tokens, 3);
-  options.search.min_new_tokens = std::min(options.search.min_new_tokens, 3);
-  options.search.beam = std::min(options.search.beam, 4);
-  options.max_length = 0;
-  generator(std::vector<Prompt>{{.text = kTexts.front()}}, options);
-}
-
-void run(const std::shared_ptr<const LoadedTextEncoder>& model) {
-  const TextEmbedder embedder(model);
-  embedder(kTexts, embedder.default_options());
-}
-
-void run(const std::shared_ptr<const LoadedImageEncoder>& model) {
-  const models::ImageEncoderConfig& config = model->model->config();
-  if (config.height * config.width > 1 << 16) return;  // valid, but slow
-  const data::Image image{.height = 3, .width = 5, .pixels = std::vector<uint8_t>(45, 77)};
-  const ImageEmbedder embedder(model);
-  const ImageRequest request = static_cast<const ImageEncoderPipeline&>(embedder).prepare(image);
-  const std::vector<const ImageRequest*> requests{&request};
-  embedder.encode(requests, [](size_t, const Tensor&) {});
-}
 
 // A copy of the golden folder, created once.
 const fs::path& copy_of(const std::string& name) {
@@ -94,7 +53,7 @@ void read(std::string_view bytes) {
   const fs::path& folder = copy_of(name);
   write(folder / file, bytes);
   try {
-    std::visit([](const auto& model) { run(model); }, open_model(folder));
+    run_model(pipelines::open_model(folder));
   } catch (const Error&) {
     write(folder / file, read_file(original));
     throw;

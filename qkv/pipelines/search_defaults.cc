@@ -13,27 +13,27 @@ void require_tokens(const std::vector<int32_t>& ids, const std::string& text) {
   throw UsageError(concat("bad_words: expected text of at least one token, found \"", text, "\""));
 }
 
-// `ids` of generation_config.json: none, or several with the model's own among them.
-void require_end(const char* field, const std::vector<int32_t>& ids, int32_t eos) {
+// `ids` of the file: none, or several with the model's own among them.
+void require_end(const std::string& file, const char* field, const std::vector<int32_t>& ids, int32_t eos) {
   if (ids.empty() || std::ranges::count(ids, eos) > 0) return;
-  throw DataError(concat("generation_config.json: ", field, ": expected ", eos,
+  throw DataError(concat(file, ": ", field, ": expected ", eos,
                          ", the eos_token_id of config.json, to be one of them, found ", ids.front()));
 }
 
 }  // namespace
 
-void require_valid(const search::SearchOptions& options) {
+void require_valid(const search::SearchOptions& options, const std::string& file) {
   try {
     options.validate();
   } catch (const UsageError& error) {
-    throw DataError(concat("generation_config.json: ", error.what()));
+    throw DataError(concat(file, ": ", error.what()));
   }
 }
 
 search::SearchOptions search_defaults(const models::GenerationDefaults& defaults, int32_t eos) {
   if (!defaults.unsupported.empty()) throw DataError(defaults.unsupported);
-  require_end("eos_token_id", defaults.eos_ids, eos);
-  require_end("forced_eos_token_id", defaults.forced_eos_ids, eos);
+  require_end(defaults.file, "eos_token_id", defaults.eos_ids, eos);
+  require_end(defaults.file, "forced_eos_token_id", defaults.forced_eos_ids, eos);
   search::SearchOptions options{.beam = defaults.beam,
                                 .length_penalty = defaults.length_penalty,
                                 .early_stopping = defaults.early_stopping,
@@ -48,7 +48,7 @@ search::SearchOptions search_defaults(const models::GenerationDefaults& defaults
                                 .renormalize = defaults.renormalize,
                                 .stop = defaults.eos_ids};
   std::erase(options.stop, eos);
-  require_valid(options);
+  require_valid(options, defaults.file);
   return options;
 }
 

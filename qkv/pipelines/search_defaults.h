@@ -15,8 +15,8 @@
 
 namespace qkv::pipelines {
 
-// Throws DataError, naming generation_config.json, for options that SearchOptions::validate() refuses.
-void require_valid(const search::SearchOptions& options);
+// Throws DataError, naming the file, for options that SearchOptions::validate() refuses.
+void require_valid(const search::SearchOptions& options, const std::string& file);
 
 // The search recommended by generation_config.json, for a model whose end token is `eos` (-1: none). Throws
 // DataError for a field that qkv does not support, for end tokens without `eos`, and for values that

@@ -58,17 +58,20 @@ void change_value(std::string& bytes, RandomStream& random) {
   bytes.replace(begin + 1, end - begin - 1, kValues[any(kValues.size(), random)]);
 }
 
+// Every other integer is small: valid, but not what the rest of the file has.
 void write_integer(std::string& bytes, RandomStream& random) {
   constexpr std::array<uint64_t, 8> kExtremes{0, 1, 0x7F, 0xFF, 0x7FFFFFFF, 0xFFFFFFFF, ~0ull >> 1, ~0ull};
   const size_t width = size_t{1} << any(4, random), at = any(bytes.size(), random);
-  const uint64_t value = kExtremes[any(kExtremes.size(), random)];
+  const uint64_t value = random.below(2) == 0 ? any(40, random) : kExtremes[any(kExtremes.size(), random)];
   for (size_t i = 0; i < width && at + i < bytes.size(); ++i)
     bytes[at + i] = static_cast<char>(value >> (8 * i));
 }
 
 void change_once(std::string& bytes, std::span<const std::string> seeds, RandomStream& random) {
   const size_t at = any(bytes.size(), random), count = length(bytes.size() - at, random);
-  switch (random.below(10)) {
+  const std::string& other = seeds[any(seeds.size(), random)];
+  const size_t from = any(other.size(), random);
+  switch (random.below(14)) {
     case 0:
       bytes[at] = static_cast<char>(bytes[at] ^ 1 << any(8, random));
       break;
@@ -76,24 +79,29 @@ void change_once(std::string& bytes, std::span<const std::string> seeds, RandomS
       bytes[at] = static_cast<char>(random.next());
       break;
     case 2:
+    case 3:
+    case 4:
       write_integer(bytes, random);
       break;
-    case 3:
-      bytes.erase(at, count);
-      break;
-    case 4:
-      bytes.insert(any(bytes.size(), random), bytes.substr(at, count));
-      break;
-    case 5: {
-      const std::string& other = seeds[any(seeds.size(), random)];
-      const size_t from = any(other.size(), random);
-      bytes.insert(at, other.substr(from, length(other.size() - from, random)));
+    case 5:
+    case 6: {  // in place: the counts and offsets of binary files stay true
+      const size_t both = std::min(count, other.size() - from);
+      bytes.replace(at, both, other, from, both);
       break;
     }
-    case 6:
+    case 7:
+      bytes.insert(at, other.substr(from, length(other.size() - from, random)));
+      break;
+    case 8:
+      bytes.erase(at, count);
+      break;
+    case 9:
+      bytes.insert(any(bytes.size(), random), bytes.substr(at, count));
+      break;
+    case 10:
       bytes.resize(at);
       break;
-    case 7:
+    case 11:
       change_value(bytes, random);
       break;
     default:

@@ -175,7 +175,8 @@ GenerationDefaults load_generation_defaults(const std::filesystem::path& folder,
   GenerationDefaults defaults{.beam = 1, .length_penalty = 1};
   if (prompt) defaults.max_new_tokens = 128;
   if (!text) return defaults;
-  const ConfigReader object(*text, model_file_name(folder, name));
+  defaults.file = model_file_name(folder, name);
+  const ConfigReader object(*text, defaults.file);
   visit_defaults(defaults, [&](std::string_view key, auto& field) {
     if (const auto found = object.find(key)) read(*found, key, field);
   });

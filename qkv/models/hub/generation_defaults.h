@@ -92,6 +92,7 @@ struct GenerationDefaults {
   // The first field that qkv does not support, as a message: in every search, and in sampling alone. Empty:
   // none.
   std::string unsupported = {}, unsupported_sampling = {};
+  std::string file = "generation_config.json";  // that they were read from, for messages
 };
 
 // Whether limits in a file include a start token (encoder-decoders) or a prompt (language models).
