@@ -48,7 +48,9 @@ void add_device_option(Command& command, Device& device) {
   Choices<Device> choices;
   for (const Device one : kDevices) choices.emplace_back(name_of(one), one);
   add_choice(command, "--device", device, choices,
-             "Where to compute; reference: plain loops in double precision, slow, for checking numbers");
+             "Where to compute; reference: plain loops in double precision, slow, for checking numbers; "
+             "cuda: an NVIDIA "
+             "GPU, which needs a build with libqkv_cuda.so");
 }
 
 }  // namespace qkv::apps

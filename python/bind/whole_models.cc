@@ -65,9 +65,9 @@ void bind_text_encoder_model(nb::module_& module) {
 void bind_logits(nb::module_& module) {
   nb::class_<CrossEntropyResult>(module, "CrossEntropyResult")
       .def_ro("loss", &CrossEntropyResult::loss, "[1]: factor * the sum of the losses.")
-      .def_prop_ro("loss_sum", [](const CrossEntropyResult& self) { return self.loss_sum.value(); })
+      .def_prop_ro("loss_sum", [](const CrossEntropyResult& self) { return self.sums().loss; })
       .def_prop_ro(
-          "nll_sum", [](const CrossEntropyResult& self) { return self.nll_sum.value(); },
+          "nll_sum", [](const CrossEntropyResult& self) { return self.sums().nll; },
           "The sum of -log p[label].");
   nb::class_<nn::Logits>(module, "Logits", "The projection of hidden states to logits over the vocabulary.")
       .def(

@@ -17,7 +17,7 @@ inline constexpr int kRounds = 10;
 }  // namespace philox
 
 // Four independent uniform 32-bit numbers.
-inline PhiloxCounter philox4x32(uint64_t key, PhiloxCounter counter) {
+constexpr PhiloxCounter philox4x32(uint64_t key, PhiloxCounter counter) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < philox::kRounds; ++round) {
     const uint64_t p0 = uint64_t{philox::kMultiplier0} * counter[0];

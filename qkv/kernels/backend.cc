@@ -11,8 +11,10 @@ const Backend& backend(Device device) {
       return cpu_backend();
     case Device::reference:
       return reference_backend();
+    case Device::cuda:
+      return cuda_backend();
   }
-  throw UsageError("device: expected cpu or reference, found an unknown one");
+  throw UsageError("device: expected one of kDevices, found an unknown one");
 }
 
 void throw_devices_differ(const char* kernel, const Tensor& a, const Tensor& b) {

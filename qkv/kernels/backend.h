@@ -176,8 +176,10 @@ using KernelOf = std::remove_pointer_t<std::remove_cvref_t<decltype(std::declval
 // The backend of a device. Throws UsageError if it is not in the build.
 const Backend& backend(Device device);
 
-// Each has its own folder; builds without one use its stub in qkv/kernels/absent/, which throws.
+// Each has its own folder; builds without one use its stub in qkv/kernels/absent/, which throws. That of cuda
+// is in a library of its own, which the first call opens.
 const Backend& cpu_backend();
 const Backend& reference_backend();
+const Backend& cuda_backend();
 
 }  // namespace qkv::kernels

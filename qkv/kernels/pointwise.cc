@@ -1,7 +1,8 @@
 #include "qkv/kernels/pointwise.h"
 
+#include <bit>
+
 #include "qkv/kernels/dispatch.h"
-#include "qkv/tensor/device_double.h"
 
 namespace qkv::kernels {
 
@@ -84,6 +85,13 @@ void total(const Tensor& x, float factor, Tensor& sums, int64_t i, Tensor scaled
       .total(address(x), x.numel(), factor, static_cast<double*>(address<void>(sums)) + i, address(scaled));
 }
 
+std::vector<double> doubles(const Tensor& bits) {
+  const Tensor host = to_host(bits);
+  std::vector<double> numbers;
+  for (const int64_t one : host.values<int64_t>()) numbers.push_back(std::bit_cast<double>(one));
+  return numbers;
+}
+
 std::vector<double> sums_of_squares(std::span<const Tensor> tensors) {
   if (tensors.empty()) return {};
   Tensor all = Tensor::empty({std::ssize(tensors)}, DType::i64, tensors.front().device());
@@ -93,8 +101,7 @@ std::vector<double> sums_of_squares(std::span<const Tensor> tensors) {
     backend_of("sum_of_squares", x, all)
         .sum_of_squares(address(x), x.numel(), static_cast<double*>(address<void>(all)) + i);
   }
-  const std::vector<DeviceDouble> found = DeviceDouble::all(all);
-  return {found.begin(), found.end()};
+  return doubles(all);
 }
 
 bool all_finite(const Tensor& x) {

@@ -101,13 +101,10 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
     }
     if (records) product.add_weight_gradients(x_chunk, logits, weight_gradients, bias_gradients);
   }
-  Tensor sums = Tensor::empty({2}, DType::i64, device);
+  result.totals = Tensor::empty({2}, DType::i64, device);
   const Tensor loss = Tensor::empty({1}, DType::f32, device);
-  kernels::total(loss_rows, options.factor, sums, 0, loss);
-  kernels::total(nll_rows, options.factor, sums, 1);
-  const std::vector<DeviceDouble> numbers = DeviceDouble::all(sums);
-  result.loss_sum = numbers[0];
-  result.nll_sum = numbers[1];
+  kernels::total(loss_rows, options.factor, result.totals, 0, loss);
+  kernels::total(nll_rows, options.factor, result.totals, 1);
   if (!records) {
     result.loss = loss;
     return result;
@@ -130,6 +127,11 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
                      }
                    });
   return result;
+}
+
+CrossEntropyResult::Sums CrossEntropyResult::sums() const {
+  const std::vector<double> both = kernels::doubles(totals);
+  return {both[0], both[1]};
 }
 
 }  // namespace qkv

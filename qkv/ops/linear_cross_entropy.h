@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "qkv/ops/linear.h"
-#include "qkv/tensor/device_double.h"
 
 namespace qkv {
 
@@ -18,9 +17,16 @@ struct CrossEntropyOptions {
 };
 
 struct CrossEntropyResult {
-  Variable loss;          // [1]: factor * the sum over rows of the smoothed cross-entropy
-  DeviceDouble loss_sum;  // the same sum without the factor
-  DeviceDouble nll_sum;   // sum of -log p[label], natural logarithms
+  struct Sums {
+    double loss = 0;  // over rows of the smoothed cross-entropy, without the factor
+    double nll = 0;   // of -log p[label], natural logarithms
+  };
+
+  Variable loss;  // [1]: factor * the sum over rows of the smoothed cross-entropy
+  Tensor totals;  // i64 [2]: the bits of the two sums, on the device
+
+  // Waits for the device.
+  Sums sums() const;
 };
 
 // The cross-entropy of softmax(z) and labels i32 or i64 [tokens], with z = linear(x, weights), or softcap

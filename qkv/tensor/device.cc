@@ -19,6 +19,8 @@ const char* name_of(Device device) {
       return "cpu";
     case Device::reference:
       return "reference";
+    case Device::cuda:
+      return "cuda";
   }
   return "unknown";
 }
@@ -27,7 +29,7 @@ Device device_named(std::string_view name) {
   for (const Device device : kDevices) {
     if (name == name_of(device)) return device;
   }
-  throw UsageError(concat("device: expected cpu or reference, found \"", name, "\""));
+  throw UsageError(concat("device: expected cpu, reference or cuda, found \"", name, "\""));
 }
 
 DeviceMemory& device_memory(Device device) {

@@ -7,6 +7,7 @@
 
 #include "qkv/base/parallel.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/tensor/device_memory.h"
 #include "tests/models/family_case.h"
 #include "tests/support/devices.h"
 #include "tests/support/scratch.h"
@@ -47,7 +48,12 @@ TEST_P(LanguageFamilies, GenerateTheTextOfTransformers) {
     const int64_t length = one.offsets.length(0);
     const auto prompt = one.texts.values.values<int32_t>().subspan(0, static_cast<size_t>(length));
     nn::DecoderState state = model->start(beginning(prompt));
+    const int64_t waits = device_waits();
     Tensor logits = to_host(model->step(Tensor::from(std::vector{prompt.back()}, {1}), state));
+    // Experts wait too (docs/gpu.md).
+    if (GetParam() == "llama") {
+      EXPECT_EQ(device_waits() - waits, device == Device::cpu ? 0 : 1);
+    }
     std::vector<int32_t> found;
     for (const int32_t expected : one.expected["greedy"].values<int32_t>()) {
       // As in transformers' recording, the end token (id 2) is never chosen.

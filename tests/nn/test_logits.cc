@@ -119,7 +119,7 @@ TEST(Logits, LossAndGradientsAreThoseOfTheLoop) {
     const CrossEntropyResult result = logits.cross_entropy(
         x, Tensor::from(kLabels, {kTokens}),
         {.label_smoothing = float{kSmoothing}, .factor = float{kFactor}, .chunk_rows = chunk});
-    EXPECT_NEAR(result.loss_sum * kFactor, loss, 1e-6);
+    EXPECT_NEAR(result.sums().loss * kFactor, loss, 1e-6);
     tape.backward(result.loss);
     const auto expect_near = [](const Tensor& found, const auto& expected) {
       for (size_t i = 0; i < expected.size(); ++i) {

@@ -116,7 +116,7 @@ TEST(Golden, CrossEntropy) {
     expect_close(result.loss.value(), golden["output"], "loss");
     double nll = 0;
     for (const float row : golden["row_nll"].values()) nll += row;
-    EXPECT_NEAR(result.nll_sum, nll, 1e-4);
+    EXPECT_NEAR(result.sums().nll, nll, 1e-4);
     tape.backward(weighted_sum(result.loss, golden["grad_output"]));
     expect_close(x.grad(), golden["grad.input"], "gradient of x");
     expect_close(w.grad(), golden["grad.param.weight"], "gradient of the weight");

@@ -111,7 +111,7 @@ TEST_F(Bf16Operands, CrossEntropy) {
           static_cast<float>(0.5 * (std::exp(logit(t, o)) / sum - (o == label ? 1 : 0)));
     }
   }
-  EXPECT_NEAR(result.loss_sum, loss, 1e-4);
+  EXPECT_NEAR(result.sums().loss, loss, 1e-4);
   // A gradient close to the middle of two bf16 numbers may be rounded to the other: 2^-9 of a number below
   // 0.5, of which few sums have one.
   expect_gradients(dlogits, 1e-3);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #ifndef QKV_WITHOUT_REFERENCE
 #include "qkv/kernels/reference/stream.h"
 #endif
@@ -34,11 +36,24 @@ class QueuedReference {
 #endif
 };
 
-// Runs test(device) once for each device that the build has, for reference with a queue as well.
+// Whether the tests have the backend. That of cuda is the kernels' source compiled for the host, unless
+// QKV_CUDA_LIBRARY names another library.
+inline bool has_backend(Device device) {
+  if (device == Device::reference) return kHasReference;
+  if (device != Device::cuda) return true;
+#ifdef QKV_CUDA_ON_HOST
+  static const bool named = setenv("QKV_CUDA_LIBRARY", QKV_CUDA_ON_HOST, 0) == 0;
+  return named;
+#else
+  return std::getenv("QKV_CUDA_LIBRARY") != nullptr;
+#endif
+}
+
+// Runs test(device) once for each device, for reference with a queue as well.
 template <class Test>
 void for_each_device(const Test& test) {
   for (const Device device : kDevices) {
-    if (device == Device::reference && !kHasReference) continue;
+    if (!has_backend(device)) continue;
     SCOPED_TRACE(name_of(device));
     test(device);
   }

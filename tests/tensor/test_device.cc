@@ -13,7 +13,7 @@ TEST(Device, HasAName) {
     device_named("gpu");
     FAIL() << "expected an error";
   } catch (const UsageError& error) {
-    EXPECT_STREQ(error.what(), "device: expected cpu or reference, found \"gpu\"");
+    EXPECT_STREQ(error.what(), "device: expected cpu, reference or cuda, found \"gpu\"");
   }
 }
 

@@ -57,7 +57,7 @@ class CharacterTask : public Task {
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override {
     const CrossEntropyResult result = run(static_cast<const Examples&>(batch).begins, train_, context,
                                           1.0f / static_cast<float>(step.labels));
-    return {result.loss, {{"loss", result.loss_sum, static_cast<double>(batch.size.labels)}}};
+    return {result.loss, {{"loss", result.sums().loss, static_cast<double>(batch.size.labels)}}};
   }
 
   std::vector<Metric> metrics() const override {
@@ -67,8 +67,8 @@ class CharacterTask : public Task {
     std::vector<int64_t> begins;
     for (int64_t i = 0; i + options_.length < std::ssize(valid_); i += options_.length) begins.push_back(i);
     nn::ForwardContext context;
-    const double nll =
-        run(begins, valid_, context, 1).nll_sum / static_cast<double>(std::ssize(begins) * options_.length);
+    const double nll = run(begins, valid_, context, 1).sums().nll /
+                       static_cast<double>(std::ssize(begins) * options_.length);
     return Evaluation{.loss = nll, .metrics = {{"bits_per_character", nll / std::log(2.0)}}};
   }
   void export_model(const std::filesystem::path& folder) const override {

@@ -11,6 +11,7 @@
 #include "qkv/nn/parameter.h"
 #include "qkv/ops/tape.h"
 #include "qkv/optim/adam.h"
+#include "qkv/tensor/device_memory.h"
 #include "tests/support/devices.h"
 #include "tests/support/scratch.h"
 #include "tests/train/character_run.h"
@@ -32,10 +33,13 @@ std::vector<double> losses_on(Device device, int steps, DType operands = DType::
     nn::ForwardContext context{.training = true, .operands = operands};
     context.seed = 3;
     context.step = static_cast<uint32_t>(step);
+    const int64_t waits = device_waits();
     Tape tape;
     const BatchLoss loss = task.loss(*batch, batch->size, context);
     tape.backward(loss.loss);
     adam.step(1e-2);
+    // For the sums of the losses and the norms of the gradients (docs/gpu.md).
+    EXPECT_EQ(device_waits() - waits, device == Device::cpu ? 0 : 2);
     losses.push_back(loss.curves.at(0).sum / loss.curves.at(0).count);
   }
   return losses;

@@ -1,8 +1,11 @@
 // --device: the reference device gives the same results as the CPU.
 
+#include <utility>
+
 #include "tests/apps/json_results.h"
 #include "tests/apps/random_model.h"
 #include "tests/apps/run.h"
+#include "tests/support/environment.h"
 
 namespace qkv::testing {
 namespace {
@@ -46,9 +49,41 @@ TEST_F(DeviceOption, GivesTheSameVectorsAndProbabilities) {
 #endif
 
 TEST_F(DeviceOption, NamesTheDevices) {
-  expect_refused("embed %bert_base --device cuda", 2,
-                 {"--device: expected one of cpu, reference, found 'cuda'"}, "a\n");
+  expect_refused("embed %bert_base --device gpu", 2,
+                 {"--device: expected one of cpu, reference, cuda, found 'gpu'"}, "a\n");
 }
+
+TEST_F(DeviceOption, NamesTheLibraryThatCudaNeeds) {
+  Environment environment;
+  environment.set({{"QKV_CUDA_LIBRARY", "/nowhere/libqkv_cuda.so"}});
+  expect_refused("embed %bert_base --device cuda", 2,
+                 {"device cuda: expected qkv's library for CUDA (scripts/build cuda), found none: "
+                  "/nowhere/libqkv_cuda.so: cannot open shared object file"},
+                 "a\n");
+  environment.set({{"QKV_CUDA_LIBRARY", "libc.so.6"}});
+  expect_refused("embed %bert_base --device cuda", 2,
+                 {"device cuda: libc.so.6: expected the library of this build, found another"}, "a\n");
+}
+
+#ifdef QKV_CUDA_ON_HOST
+
+// The CUDA kernels, compiled for the host.
+TEST_F(DeviceOption, ComputesWithTheCudaKernels) {
+  Environment environment;
+  environment.set({{"QKV_CUDA_LIBRARY", QKV_CUDA_ON_HOST}});
+  write_random_model(scratch_ / "model", scratch_.path());
+  for (const auto& [line, input] :
+       {std::pair("embed %bert_base", "a red dog\nthe sun\n"),
+        std::pair("fill-mask %bert_masked", "a [MASK] dog\n"),
+        std::pair("translate @/model --scores --beam 3", "forty-two\nseven\n\nnine hundred\n")}) {
+    const auto found = run_on("cuda", line, input), expected = run_on("cpu", line, input);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      expect_same(found[i], expected[i], concat(line, ", line ", i + 1));
+  }
+}
+
+#endif
 
 }  // namespace
 }  // namespace qkv::testing

@@ -277,9 +277,9 @@ TEST_F(TrainCommand, TrainsOnTheReferenceDevice) {
   EXPECT_NEAR(cpu["best"]["loss"].get<double>(), reference["best"]["loss"].get<double>(), 1e-3);
   EXPECT_EQ(resume("reference", {"--max-steps", "3"})["steps"], 3);
   std::vector<std::string> other = few;
-  other.insert(other.end(), {"--device", "cuda"});
+  other.insert(other.end(), {"--device", "gpu"});
   expect_failure(run_qkv(training("none", other)), 2,
-                 {"--device: expected one of cpu, reference, found 'cuda'"});
+                 {"--device: expected one of cpu, reference, cuda, found 'gpu'"});
 }
 
 TEST_F(TrainCommand, SpeaksOfItsOwnOptions) {

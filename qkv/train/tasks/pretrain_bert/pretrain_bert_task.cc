@@ -118,8 +118,8 @@ BatchLoss PretrainBertTask::loss(const Batch& batch, const BatchSize& step,
       selected, list(rows.labels),
       {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()}, context);
   const auto labels = static_cast<double>(batch.size.labels), pairs = static_cast<double>(batch.size.items);
-  BatchLoss result{masked.loss,
-                   {{"loss", masked.loss_sum, labels}, {"masked_loss", masked.loss_sum, labels}}};
+  const double masked_sum = masked.sums().loss;
+  BatchLoss result{masked.loss, {{"loss", masked_sum, labels}, {"masked_loss", masked_sum, labels}}};
   if (!model_.config().next_sentence) return result;
   if (rows.not_next.empty()) {  // of a warm-up
     result.curves.push_back({"nsp_loss", 0, 0});

@@ -99,7 +99,8 @@ BatchLoss TranslationTask::loss(const Batch& batch, const BatchSize& step,
                                      .factor = 1.0f / static_cast<float>(step.labels),
                                      .layout = context.weight_layout()});
   const double labels = static_cast<double>(batch.size.labels);
-  return {result.loss, {{"loss", result.loss_sum, labels}, {"nll", result.nll_sum, labels}}};
+  const CrossEntropyResult::Sums sums = result.sums();
+  return {result.loss, {{"loss", sums.loss, labels}, {"nll", sums.nll, labels}}};
 }
 
 std::vector<Metric> TranslationTask::metrics() const {

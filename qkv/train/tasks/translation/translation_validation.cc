@@ -38,7 +38,8 @@ std::optional<double> mean_nll(const models::Transformer& model, const data::Tok
     const Variable hidden = model.decode(rows.decoder_input.ragged(), memory, context);
     sum += model.logits()
                .cross_entropy(hidden, Tensor::from(rows.labels.ids, {rows.labels.tokens()}), {})
-               .nll_sum;
+               .sums()
+               .nll;
     tokens += rows.labels.tokens();
   }
   return sum / static_cast<double>(tokens);
