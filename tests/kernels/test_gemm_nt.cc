@@ -223,6 +223,32 @@ TEST(GemmNt, BlocksGiveARowTheSameBitsInAnyBatch) {
   });
 }
 
+// Sums within a group are exact, and what follows has one order: only fused multiplications, which SSE4 and
+// scalar code lack, round differently.
+TEST(GemmNt, BlocksGiveTheSameBitsOnSetsThatRoundAlike) {
+  const int64_t m = 11, k = 1536, n = 37;
+  const Numbers x(m * k, 1), bias(n, 2);
+  for (const DType dtype : kBlockDTypes) {
+    // The largest integers of both signs, too.
+    std::vector<uint8_t> blocks = testing::random_blocks(dtype, n * k, 7);
+    const WeightRows weights{blocks.data(), dtype, nullptr, n, k};
+    std::optional<Numbers> fused, separate;
+    for_each_target([&] {
+      Numbers y(m * n, 5);
+      cpu::matmul({x.data(), m, k, k}, cpu::WeightView({&weights, 1}), bias.data(), {y.data(), m, n, n},
+                  Accumulate::no);
+#if HWY_ARCH_X86
+      const bool fuses = hwy::SupportedTargets() <= HWY_AVX2;
+#else
+      const bool fuses = true;
+#endif
+      std::optional<Numbers>& first = fuses ? fused : separate;
+      if (!first) first.emplace(y);
+      EXPECT_TRUE(y.same_bits(*first)) << name_of(dtype);
+    });
+  }
+}
+
 TEST(GemmNt, BlocksKeepInputsThatAreNotFinite) {
   for_each_target([] {
     const std::vector<uint8_t> blocks = testing::random_blocks(DType::q4_0, 3 * 64, 7);

@@ -22,6 +22,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
 
+// How a panel holds numbers, and the inputs that it is multiplied by: pairs of words, or four bytes of each
+// column side by side, for AVX-512 VNNI or other instructions of x86.
+enum class Packing : uint8_t { words, bytes, vnni };
+
+// x86 adds products of bytes in pairs to 16 bits. Numbers of up to 6 bits leave room for more.
+inline constexpr bool kAddsBytes = HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3;
+inline constexpr int kMostBits = 6;
+
 inline constexpr int64_t kMostGroups = kDepth / 16;  // of a panel's column
 
 #if HWY_TARGET == HWY_SCALAR
@@ -29,7 +37,7 @@ inline constexpr int64_t kMostGroups = kDepth / 16;  // of a panel's column
 // One column, whose numbers are bytes side by side.
 inline constexpr int64_t kWordCols = 1;
 
-inline void pack_numbers(const uint8_t* unpacked, int64_t /*stride*/, int64_t count, bool /*bytes*/,
+inline void pack_numbers(const uint8_t* unpacked, int64_t /*stride*/, int64_t count, Packing /*packing*/,
                          void* to) {
   std::copy_n(unpacked, count, static_cast<uint8_t*>(to));
 }
@@ -37,7 +45,7 @@ inline void transpose(const float* from, int64_t /*stride*/, int64_t /*cols*/, i
   std::copy_n(from, count, to);
 }
 
-inline void multiply_panel(const BlockPanel& panel, const PanelRows& rows) {
+inline void multiply_panel(const BlockPanel& panel, const PanelRows& rows, Packing /*packing*/) {
   for (int64_t r = 0; r < rows.count; ++r) {
     const auto* weights = static_cast<const uint8_t*>(panel.numbers);
     const auto* x = static_cast<const int16_t*>(rows.numbers) + r * rows.stride;
@@ -56,35 +64,41 @@ inline void multiply_panel(const BlockPanel& panel, const PanelRows& rows) {
 
 inline constexpr int64_t kWordCols = kPanelCols;
 
-// Puts columns, `stride` bytes apart, into a panel.
-HWY_INLINE void pack_numbers(const uint8_t* unpacked, int64_t stride, int64_t count, bool bytes, void* to) {
-  if (bytes) return pack_bytes_vnni(unpacked, stride, count, static_cast<uint8_t*>(to));
-  for (int64_t col = 0; col < kPanelCols; col += kPackedCols) {
-    auto* at = static_cast<int32_t*>(to) + col;
-    for (int64_t i = 0; i < count; i += kPackedNumbers, at += kPackedNumbers / 2 * kPanelCols)
-      pack_pairs(unpacked + col * stride + i, stride, kPackedCols, Full{}, at);
-  }
-}
-
 // to[i * cols + c] = from[c * stride + i], for four numbers at a time: up to three past `count` are written.
-HWY_INLINE void transpose(const float* from, int64_t stride, int64_t cols, int64_t count, float* to) {
-  const hn::Full128<float> fours;
+template <class Number>
+HWY_INLINE void transpose(const Number* from, int64_t stride, int64_t cols, int64_t count, Number* to) {
+  const hn::Full128<Number> fours;
   const hn::Full128<double> twos;
   for (int64_t c = 0; c < cols; c += 4) {
     for (int64_t i = 0; i < count; i += 4) {
-      const float* const at = from + c * stride + i;
+      const Number* const at = from + c * stride + i;
       const auto a = hn::LoadU(fours, at), b = hn::LoadU(fours, at + stride);
       const auto e = hn::LoadU(fours, at + 2 * stride), f = hn::LoadU(fours, at + 3 * stride);
       const auto low01 = hn::BitCast(twos, hn::InterleaveLower(fours, a, b));
       const auto low23 = hn::BitCast(twos, hn::InterleaveLower(fours, e, f));
       const auto high01 = hn::BitCast(twos, hn::InterleaveUpper(fours, a, b));
       const auto high23 = hn::BitCast(twos, hn::InterleaveUpper(fours, e, f));
-      float* const out = to + i * cols + c;
+      Number* const out = to + i * cols + c;
       hn::StoreU(hn::BitCast(fours, hn::InterleaveLower(twos, low01, low23)), fours, out);
       hn::StoreU(hn::BitCast(fours, hn::InterleaveUpper(twos, low01, low23)), fours, out + cols);
       hn::StoreU(hn::BitCast(fours, hn::InterleaveLower(twos, high01, high23)), fours, out + 2 * cols);
       hn::StoreU(hn::BitCast(fours, hn::InterleaveUpper(twos, high01, high23)), fours, out + 3 * cols);
     }
+  }
+}
+
+// Puts columns, `stride` bytes apart, into a panel. Requires a count that is a multiple of 16.
+HWY_INLINE void pack_numbers(const uint8_t* unpacked, int64_t stride, int64_t count, Packing packing,
+                             void* to) {
+  if (packing == Packing::vnni) return pack_bytes_vnni(unpacked, stride, count, static_cast<uint8_t*>(to));
+  if (packing == Packing::bytes) {
+    return transpose(reinterpret_cast<const uint32_t*>(unpacked), stride / 4, kPanelCols, count / 4,
+                     static_cast<uint32_t*>(to));
+  }
+  for (int64_t col = 0; col < kPanelCols; col += kPackedCols) {
+    auto* at = static_cast<int32_t*>(to) + col;
+    for (int64_t i = 0; i < count; i += kPackedNumbers, at += kPackedNumbers / 2 * kPanelCols)
+      pack_pairs(unpacked + col * stride + i, stride, kPackedCols, Full{}, at);
   }
 }
 
@@ -160,17 +174,126 @@ HWY_INLINE void multiply_word_rows(const BlockPanel& panel, const PanelRows& row
                            : multiply_words<R, 32, false>(panel, rows);
 }
 
-// For panels of words.
-HWY_INLINE void multiply_panel(const BlockPanel& panel, const PanelRows& rows) {
+// left.u8 * right.i8, in pairs. Requires sums that fit into 16 bits.
+#if HWY_TARGET == HWY_SSE4
+HWY_INLINE hn::Vec<Words> add_bytes(hn::Vec<Sums> left, hn::Vec<Sums> right) {
+  return hn::Vec<Words>{_mm_maddubs_epi16(left.raw, right.raw)};
+}
+#elif HWY_TARGET == HWY_AVX2
+HWY_INLINE hn::Vec<Words> add_bytes(hn::Vec<Sums> left, hn::Vec<Sums> right) {
+  return hn::Vec<Words>{_mm256_maddubs_epi16(left.raw, right.raw)};
+}
+#elif HWY_TARGET == HWY_AVX3
+HWY_INLINE hn::Vec<Words> add_bytes(hn::Vec<Sums> left, hn::Vec<Sums> right) {
+  return hn::Vec<Words>{_mm512_maddubs_epi16(left.raw, right.raw)};
+}
+#else
+HWY_INLINE hn::Vec<Words> add_bytes(hn::Vec<Sums> /*left*/, hn::Vec<Sums> /*right*/) {
+  return hn::Zero(Words());
+}
+#endif
+
+// Bytes of kBits: the sums of as many steps of four numbers as fit stay in 16 bits.
+template <int R, int kBits, int kWidth, bool kOffsets>
+HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows) {
+  constexpr int kPair = 2 * ((1 << kBits) - 1) * 127, kSteps = kBits == 4 ? 8 : kBits == 5 ? 4 : 2;
+  static_assert(kSteps * kPair <= INT16_MAX && kWidth % (4 * kSteps) == 0);
+  const Sums d;
+  const Floats floats;
+  const Words words;
+  const auto* weights = static_cast<const int32_t*>(panel.numbers);
+  const auto* x = static_cast<const int8_t*>(rows.numbers);
+  const auto ones = hn::Set(words, int16_t{1});
+  for (int64_t g = 0; g < panel.groups; ++g) {
+    hn::Vec<Sums> sum[R][kWordVectors];
+    for (int first = 0; first < kWidth; first += 4 * kSteps) {
+      hn::Vec<Words> some[R][kWordVectors];
+#pragma GCC unroll 8
+      for (int step = 0; step < kSteps; ++step, weights += kPanelCols, x += 4) {
+        hn::Vec<Sums> left[kWordVectors];
+#pragma GCC unroll 2
+        for (int v = 0; v < kWordVectors; ++v) left[v] = hn::LoadU(d, weights + v * kSumLanes);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+          int32_t four;
+          std::memcpy(&four, x + r * rows.stride, sizeof four);
+          const auto right = hn::Set(d, four);
+#pragma GCC unroll 2
+          for (int v = 0; v < kWordVectors; ++v) {
+            const auto products = add_bytes(left[v], right);
+            some[r][v] = step == 0 ? products : hn::Add(some[r][v], products);
+          }
+        }
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < kWordVectors; ++v) {
+          auto unused = hn::Zero(d);  // x86 adds all products to the first sums
+          const auto before = first == 0 ? unused : sum[r][v];
+          sum[r][v] = hn::ReorderWidenMulAccumulate(d, some[r][v], ones, before, unused);
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const int32_t* const sums = rows.sums + r * 2 * rows.group_stride;
+      const int32_t inputs = kWidth == 32 ? sums[2 * g] + sums[2 * g + 1] : sums[g];
+      const auto shift = hn::Set(d, panel.zero * inputs);
+      const int64_t own = r * rows.group_stride + (kWidth == 32 ? g : g / 2);
+      const auto scale = hn::Set(floats, rows.scales[own]);
+#pragma GCC unroll 2
+      for (int v = 0; v < kWordVectors; ++v) {
+        const int64_t at = g * kPanelCols + v * kSumLanes;
+        float* const to = rows.y + r * rows.y_stride + v * kSumLanes;
+        auto y = hn::MulAdd(hn::ConvertTo(floats, hn::Sub(sum[r][v], shift)),
+                            hn::Mul(hn::LoadU(floats, panel.scales + at), scale), hn::LoadU(floats, to));
+        if constexpr (kOffsets)
+          y = hn::MulAdd(hn::LoadU(floats, panel.offsets + at), hn::Set(floats, rows.shifts[own]), y);
+        hn::StoreU(y, floats, to);
+      }
+    }
+  }
+}
+
+template <int R>
+HWY_INLINE void multiply_byte_rows(const BlockPanel& panel, const PanelRows& rows) {
+  const bool offsets = panel.offsets != nullptr;
+  if (panel.bits == 6) return multiply_bytes<R, 6, 16, false>(panel, rows);
+  if (panel.bits == 5)
+    return offsets ? multiply_bytes<R, 5, 32, true>(panel, rows)
+                   : multiply_bytes<R, 5, 32, false>(panel, rows);
+  offsets ? multiply_bytes<R, 4, 32, true>(panel, rows) : multiply_bytes<R, 4, 32, false>(panel, rows);
+}
+
+template <bool kBytes, int R>
+HWY_INLINE void multiply_some_rows(const BlockPanel& panel, const PanelRows& rows) {
+  if constexpr (kBytes) {
+    multiply_byte_rows<R>(panel, rows);
+  } else {
+    multiply_word_rows<R>(panel, rows);
+  }
+}
+
+template <bool kBytes>
+HWY_INLINE void multiply_rows(const BlockPanel& panel, const PanelRows& rows) {
   constexpr int64_t kRows = 3;
   PanelRows some = rows;
   while (some.count > 0) {
     const int64_t now = std::min(kRows, some.count);
-    now == 3   ? multiply_word_rows<3>(panel, some)
-    : now == 2 ? multiply_word_rows<2>(panel, some)
-               : multiply_word_rows<1>(panel, some);
-    some.drop(now, sizeof(int16_t));
+    now == 3   ? multiply_some_rows<kBytes, 3>(panel, some)
+    : now == 2 ? multiply_some_rows<kBytes, 2>(panel, some)
+               : multiply_some_rows<kBytes, 1>(panel, some);
+    some.drop(now, kBytes ? sizeof(int8_t) : sizeof(int16_t));
   }
+}
+
+HWY_INLINE void multiply_panel(const BlockPanel& panel, const PanelRows& rows, Packing packing) {
+  if (packing == Packing::vnni) return multiply_panel_vnni(panel, rows);
+  if constexpr (kAddsBytes) {
+    if (packing == Packing::bytes) return multiply_rows<true>(panel, rows);
+  }
+  multiply_rows<false>(panel, rows);
 }
 
 #endif
@@ -188,13 +311,13 @@ struct Columns {
 // Unpacks `count` numbers of the columns from `first` on into a panel of `cols` columns, of which `exist` do:
 // the last of them stands for the others. `next` columns of the weights come after them.
 HWY_INLINE BlockPanel pack_panel_of_blocks(const GemmTile& p, const std::byte* first, int64_t exist,
-                                           int64_t next, int64_t cols, int64_t count, bool bytes) {
+                                           int64_t next, int64_t cols, int64_t count, Packing packing) {
   const Encoding& encoding = encoding_of(p.dtype);
   const int64_t width = group_of(p.dtype), groups = count / width;
   const int64_t blocks = count / layout_of(p.dtype).block;
   const size_t column_bytes = bytes_of(p.dtype, p.w_stride), run = bytes_of(p.dtype, count);
   Columns& own = *scratch<Columns>(Scratch::widened, 1);
-  const bool directly = bytes && packs_blocks(p.dtype);
+  const bool directly = packing == Packing::vnni && packs_blocks(p.dtype);
   const std::byte* columns[Columns::kMost];
   for (int64_t c = 0; c < cols; ++c) {
     const std::byte* const from = first + static_cast<size_t>(std::min(c, exist - 1)) * column_bytes;
@@ -210,12 +333,13 @@ HWY_INLINE BlockPanel pack_panel_of_blocks(const GemmTile& p, const std::byte* f
   if (directly) {
     pack_blocks_vnni(p.dtype, columns, groups, reinterpret_cast<uint8_t*>(p.scratch));
   } else {
-    pack_numbers(own.numbers, Columns::kStride, count, bytes, p.scratch);
+    pack_numbers(own.numbers, Columns::kStride, count, packing, p.scratch);
   }
   transpose(own.scales, kMostGroups, cols, groups, own.panel_scales);
   if (has_offsets(p.dtype)) transpose(own.offsets, kMostGroups, cols, groups, own.panel_offsets);
   return {.groups = groups,
           .width = width,
+          .bits = encoding.bits,
           .zero = encoding.zero,
           .numbers = p.scratch,
           .scales = own.panel_scales,
@@ -223,9 +347,10 @@ HWY_INLINE BlockPanel pack_panel_of_blocks(const GemmTile& p, const std::byte* f
 }
 
 // A part with weights in blocks: p.x is not read.
-HWY_INLINE void block_part(const GemmTile& p, bool bytes) {
+HWY_INLINE void block_part(const GemmTile& p, Packing packing) {
   const GroupedRows& x = *p.grouped;
-  const int64_t cols = bytes ? kVnniCols : kWordCols;
+  const bool bytes = packing != Packing::words;
+  const int64_t cols = packing == Packing::vnni ? kVnniCols : kWordCols;
   if (p.first == 0) {
     for (int64_t r = 0; r < p.rows; ++r) {
       float* const y = p.y + r * p.y_stride;
@@ -241,7 +366,7 @@ HWY_INLINE void block_part(const GemmTile& p, bool bytes) {
     for (int64_t first = p.first; first < p.first + p.depth; first += kDepth) {
       const int64_t next = std::clamp<int64_t>(p.cols - col - cols, 0, cols);
       const BlockPanel panel = pack_panel_of_blocks(p, weights + bytes_of(p.dtype, first), exist, next, cols,
-                                                    std::min(kDepth, p.first + p.depth - first), bytes);
+                                                    std::min(kDepth, p.first + p.depth - first), packing);
       const int64_t group = p.first_row * row_groups + first / GroupedRows::kGroup;
       const int64_t number = p.first_row * x.cols + first;
       PanelRows rows{.count = p.rows,
@@ -255,16 +380,15 @@ HWY_INLINE void block_part(const GemmTile& p, bool bytes) {
                      .group_stride = row_groups,
                      .y = p.y + col,
                      .y_stride = p.y_stride};
-      const auto multiply = [&] { bytes ? multiply_panel_vnni(panel, rows) : multiply_panel(panel, rows); };
       if (exist == cols) {
-        multiply();
+        multiply_panel(panel, rows, packing);
         continue;
       }
       HWY_ALIGN float y[kPartRows * Columns::kMost];
       for (int64_t r = 0; r < p.rows; ++r) std::copy_n(rows.y + r * p.y_stride, exist, y + r * cols);
       rows.y = y;
       rows.y_stride = cols;
-      multiply();
+      multiply_panel(panel, rows, packing);
       for (int64_t r = 0; r < p.rows; ++r) std::copy_n(y + r * cols, exist, p.y + col + r * p.y_stride);
     }
   }

@@ -20,7 +20,8 @@ namespace qkv::kernels {
 struct BlockPanel {
   int64_t groups = 0;
   int64_t width = GroupedRows::kGroup;  // numbers of a group: 32 or 16
-  int zero = 0;                         // of bytes; words have it subtracted
+  int bits = 8;                         // of numbers
+  int zero = 0;                         // that stands for 0
   const void* numbers = nullptr;
   const float* scales = nullptr;   // [groups, columns]
   const float* offsets = nullptr;  // likewise, or null

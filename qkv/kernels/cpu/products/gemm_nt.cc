@@ -81,14 +81,15 @@ RowLayout layout_of(int64_t rows) {
   return kHasPanels && rows >= kFewestInPanels ? RowLayout::words : RowLayout::bytes;
 }
 
-// Whether weights in blocks are multiplied as bytes (block_panel.h).
-bool takes_bytes() {
+// How the fastest method packs weights in blocks.
+Packing packing_of(DType dtype) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  return use_vnni();
-#else
-  return false;
+  if (use_vnni()) return Packing::vnni;
 #endif
+  return kAddsBytes && encoding_of(dtype).bits <= kMostBits ? Packing::bytes : Packing::words;
 }
+
+bool takes_words(DType dtype) { return packing_of(dtype) == Packing::words; }
 
 void int8_sums(const GemmTile& p, int32_t* sums) {
   if (p.q_layout == RowLayout::words) return sums_in_panels(p, sums);
@@ -124,7 +125,7 @@ void run_part(const GemmTile& p) {
     case DType::i8:
       return int8_part(p);
     default:
-      return block_part(p, !p.grouped->words);
+      return block_part(p, packing_of(p.dtype));
   }
 }
 
@@ -139,7 +140,7 @@ namespace {
 HWY_EXPORT(run_part);
 HWY_EXPORT(sum_of);
 HWY_EXPORT(layout_of);
-HWY_EXPORT(takes_bytes);
+HWY_EXPORT(takes_words);
 HWY_EXPORT(rows_of_float_part);
 
 // At most as many rows of inputs stay in the L2 cache, whatever the inner dimension.
@@ -181,9 +182,11 @@ cpu::WeightView::WeightView(std::span<const WeightRows> blocks) {
   Impl whole;
   whole.rows = blocks[0].cols;
   whole.integers = blocks[0].dtype == DType::i8;
-  const auto in_block = [](const WeightRows& block) { return in_blocks(block.dtype); };
-  whole.some_blocks = std::ranges::any_of(blocks, in_block);
-  whole.all_blocks = std::ranges::all_of(blocks, in_block);
+  for (const WeightRows& block : blocks) {
+    if (in_blocks(block.dtype) && std::ranges::count(whole.block_dtypes, block.dtype) == 0)
+      whole.block_dtypes.push_back(block.dtype);
+    whole.all_blocks = whole.all_blocks && in_blocks(block.dtype);
+  }
   for (const WeightRows& block : blocks) {
     const auto row_bytes = static_cast<int64_t>(bytes_of(block.dtype, block.stride));
     for (int64_t first = 0; first < block.rows; first += kPartCols) {
@@ -205,8 +208,13 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
   const bool integers = b.integers;
   const QuantizedRows q =
       integers ? quantize_inputs(a, HWY_DYNAMIC_DISPATCH(layout_of)(a.rows)) : QuantizedRows();
-  const GroupedRows grouped =
-      b.some_blocks ? quantize_by_groups(a, !HWY_DYNAMIC_DISPATCH(takes_bytes)()) : GroupedRows();
+  GroupedRows bytes, words;
+  const auto takes_words = [](DType dtype) { return HWY_DYNAMIC_DISPATCH(takes_words)(dtype); };
+  for (const DType dtype : b.block_dtypes) {
+    const bool wide = takes_words(dtype);
+    GroupedRows& rows = wide ? words : bytes;
+    if (rows.numbers == nullptr) rows = quantize_by_groups(a, wide);
+  }
   const int64_t max_rows = integers ? kPartRows : HWY_DYNAMIC_DISPATCH(rows_of_float_part)();
   const int64_t panels = (a.rows + max_rows - 1) / max_rows, parts = static_cast<int64_t>(b.parts.size());
   // Floats in nearly equal panels; quantized rows may lie in tiles, which panels must not divide.
@@ -234,7 +242,7 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .x_stride = a.stride,
       .first = first,
       .scratch = integers ? nullptr : scratch<float>(Scratch::tile, kDepth * kTileCols),
-      .grouped = &grouped,
+      .grouped = in_blocks(w.dtype) && takes_words(w.dtype) ? &words : &bytes,
       .first_row = row,
       .depth = std::min(depth, b.rows - first),
       .q = integers ? q.numbers + row * q.stride : nullptr,

@@ -64,9 +64,9 @@ struct cpu::WeightView::Impl {
     int64_t first_col = 0;
   };
   int64_t rows = 0, cols = 0;
-  bool integers = false;  // all weights are i8
-  // Whether some, and whether all weights are in blocks.
-  bool some_blocks = false, all_blocks = false;
+  bool integers = false;            // all weights are i8
+  bool all_blocks = true;           // all weights are in blocks
+  std::vector<DType> block_dtypes;  // of those that are, each once
   std::vector<Part> parts;
   std::vector<int32_t> sums;  // i8: sum of each column, to subtract the inputs' zero points from a product
 };

@@ -27,6 +27,7 @@ using Unpack = void (*)(const std::byte* blocks, int64_t count, uint8_t* numbers
 
 struct Encoding {
   DType dtype;
+  int bits;  // numbers are below 2^bits
   int zero;  // the number that stands for 0
   Unpack unpack;
   // Likewise, without the numbers; null in the scalar build, which has no use for it.
@@ -254,15 +255,15 @@ HWY_NOINLINE void unpack_q6_k(const std::byte* blocks, int64_t count, uint8_t* n
 }
 
 inline constexpr Encoding kEncodings[] = {
-    {DType::q8_0, 128, unpack_q8_0, unpack_halves<DType::q8_0>},
-    {DType::q4_0, 8, unpack_nibbles<DType::q4_0, 2>, unpack_halves<DType::q4_0>},
-    {DType::q4_1, 0, unpack_nibbles<DType::q4_1, 4>, unpack_halves<DType::q4_1>},
-    {DType::q5_0, 16, unpack_fives<DType::q5_0, 2>, unpack_halves<DType::q5_0>},
-    {DType::q5_1, 0, unpack_fives<DType::q5_1, 4>, unpack_halves<DType::q5_1>},
-    {DType::iq4_nl, 128, unpack_iq4_nl, unpack_halves<DType::iq4_nl>},
-    {DType::q4_k, 0, unpack_q4_k, unpack_all_k_scales<DType::q4_k>},
-    {DType::q5_k, 0, unpack_q5_k, unpack_all_k_scales<DType::q5_k>},
-    {DType::q6_k, 32, unpack_q6_k, unpack_q6_k_scales}};
+    {DType::q8_0, 8, 128, unpack_q8_0, unpack_halves<DType::q8_0>},
+    {DType::q4_0, 4, 8, unpack_nibbles<DType::q4_0, 2>, unpack_halves<DType::q4_0>},
+    {DType::q4_1, 4, 0, unpack_nibbles<DType::q4_1, 4>, unpack_halves<DType::q4_1>},
+    {DType::q5_0, 5, 16, unpack_fives<DType::q5_0, 2>, unpack_halves<DType::q5_0>},
+    {DType::q5_1, 5, 0, unpack_fives<DType::q5_1, 4>, unpack_halves<DType::q5_1>},
+    {DType::iq4_nl, 8, 128, unpack_iq4_nl, unpack_halves<DType::iq4_nl>},
+    {DType::q4_k, 4, 0, unpack_q4_k, unpack_all_k_scales<DType::q4_k>},
+    {DType::q5_k, 5, 0, unpack_q5_k, unpack_all_k_scales<DType::q5_k>},
+    {DType::q6_k, 6, 32, unpack_q6_k, unpack_q6_k_scales}};
 
 #else  // HWY_SCALAR: by tensor/block_dtypes.h
 
@@ -281,15 +282,16 @@ HWY_NOINLINE void unpack_plainly(const std::byte* blocks, int64_t count, uint8_t
   }
 }
 
-inline constexpr Encoding kEncodings[] = {{DType::q8_0, 128, unpack_plainly<DType::q8_0, 128>, nullptr},
-                                          {DType::q4_0, 8, unpack_plainly<DType::q4_0, 8>, nullptr},
-                                          {DType::q4_1, 0, unpack_plainly<DType::q4_1, 0>, nullptr},
-                                          {DType::q5_0, 16, unpack_plainly<DType::q5_0, 16>, nullptr},
-                                          {DType::q5_1, 0, unpack_plainly<DType::q5_1, 0>, nullptr},
-                                          {DType::iq4_nl, 128, unpack_plainly<DType::iq4_nl, 128>, nullptr},
-                                          {DType::q4_k, 0, unpack_plainly<DType::q4_k, 0>, nullptr},
-                                          {DType::q5_k, 0, unpack_plainly<DType::q5_k, 0>, nullptr},
-                                          {DType::q6_k, 32, unpack_plainly<DType::q6_k, 32>, nullptr}};
+inline constexpr Encoding kEncodings[] = {
+    {DType::q8_0, 8, 128, unpack_plainly<DType::q8_0, 128>, nullptr},
+    {DType::q4_0, 4, 8, unpack_plainly<DType::q4_0, 8>, nullptr},
+    {DType::q4_1, 4, 0, unpack_plainly<DType::q4_1, 0>, nullptr},
+    {DType::q5_0, 5, 16, unpack_plainly<DType::q5_0, 16>, nullptr},
+    {DType::q5_1, 5, 0, unpack_plainly<DType::q5_1, 0>, nullptr},
+    {DType::iq4_nl, 8, 128, unpack_plainly<DType::iq4_nl, 128>, nullptr},
+    {DType::q4_k, 4, 0, unpack_plainly<DType::q4_k, 0>, nullptr},
+    {DType::q5_k, 5, 0, unpack_plainly<DType::q5_k, 0>, nullptr},
+    {DType::q6_k, 6, 32, unpack_plainly<DType::q6_k, 32>, nullptr}};
 
 #endif
 
