@@ -93,8 +93,7 @@ void evaluate(const EvaluateImageArguments& arguments) {
   const data::ImageSet set = read(arguments, classifier);
   const auto started = std::chrono::steady_clock::now();
   const train::ImageScores scores =
-      train::score_images(classifier.model(), classifier.processor(), set, arguments.batch_images, nullptr)
-          .value();
+      train::score_images(classifier.model(), classifier.processor(), set, arguments.batch_images).value();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const auto speed = static_cast<int64_t>(static_cast<double>(scores.images) / std::max(seconds, 1e-9));
   say(concat(counted(scores.images, "images"), " in ", fixed(seconds, 2), " s: ", grouped(speed),

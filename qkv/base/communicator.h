@@ -37,6 +37,8 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   bool is_root() const { return rank() == 0; }
+  // The name of the rank's machine; empty: all are on one.
+  virtual std::string host(int /*rank*/) const { return {}; }
   // For messages: "rank 2 (node7)".
   virtual std::string name(int rank) const { return concat("rank ", rank); }
 
@@ -48,6 +50,8 @@ class Communicator {
     Transfer& operator=(const Transfer&) = delete;
     // Returns when the buffers may be used again. Throws RankError.
     virtual void wait() = 0;
+    // Whether wait() would return at once.
+    virtual bool done() = 0;
 
    protected:
     Transfer() = default;

@@ -77,6 +77,7 @@ class Ranks final : public Communicator {
   }
 
   ~Ranks() override {
+    barrier();  // while ranks that hang are noticed
     {
       const std::lock_guard lock(calls_);
       ends_ = true;
@@ -91,7 +92,8 @@ class Ranks final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::string name(int rank) const override { return concat("rank ", rank, " (", mpi_.host(rank), ")"); }
+  std::string host(int rank) const override { return mpi_.host(rank); }
+  std::string name(int rank) const override { return concat("rank ", rank, " (", host(rank), ")"); }
 
   std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
                                   std::span<const Incoming> incoming) override {
@@ -127,7 +129,12 @@ class Ranks final : public Communicator {
     explicit Messages(Ranks& all) : ranks(all) {}
     ~Messages() override { ranks.finish(*this); }
     void wait() override { ranks.finish(*this); }
-    bool done() const { return sends.empty() && receives.empty(); }
+    bool done() override {
+      const std::lock_guard lock(ranks.calls_);
+      ranks.progress();
+      return ended();
+    }
+    bool ended() const { return sends.empty() && receives.empty(); }
 
     Ranks& ranks;
     std::vector<void*> sends, receives;  // requests of MPI
@@ -143,19 +150,19 @@ class Ranks final : public Communicator {
 
   // Lets MPI work, which it does within its functions only. Under the lock of calls_.
   void progress() {
-    const auto ended = [this](void* request) {
+    const auto has_ended = [this](void* request) {
       int done = 0;
       require(mpi_.test(request, &done));
       return done != 0;
     };
     for (Messages* const one : under_way_) {
-      std::erase_if(one->receives, ended);
+      std::erase_if(one->receives, has_ended);
       const bool sent = one->sends.empty();
-      std::erase_if(one->sends, ended);
+      std::erase_if(one->sends, has_ended);
       if (!sent && one->sends.empty() && --sending_ == 0)
         traffic_.sending += Seconds{Clock::now() - sending_since_}.count();
     }
-    std::erase_if(under_way_, [](const Messages* one) { return one->done(); });
+    std::erase_if(under_way_, [](const Messages* one) { return one->ended(); });
   }
 
   void finish(const Messages& messages) {
@@ -166,7 +173,7 @@ class Ranks final : public Communicator {
       {
         const std::lock_guard lock(calls_);
         progress();
-        if (messages.done()) {
+        if (messages.ended()) {
           traffic_.waiting += Seconds{Clock::now() - from}.count();
           return;
         }

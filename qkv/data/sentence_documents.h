@@ -53,6 +53,10 @@ struct SentenceDocuments {
   // often each token occurs.
   double unigram_entropy() const;
   uint64_t fingerprint() const;  // changes with ids and bounds
+  template <class Function>
+  void members(const Function& function) {
+    function(ids, sentence_begins, document_begins, cut, unknown, skipped_bad_utf8, skipped_empty);
+  }
 };
 
 // Reads and tokenizes a file on threads() threads; the result does not depend on their number. Throws

@@ -30,6 +30,10 @@ struct TokenDocuments {
   int64_t documents() const { return std::ssize(begins) - 1; }
   int64_t tokens() const { return std::ssize(ids); }
   int64_t labels() const;  // tokens to predict
+  template <class Function>
+  void members(const Function& function) {
+    function(ids, begins, bytes, unknown);
+  }
 };
 
 // Encodes the texts on threads() threads, without the special tokens that the tokenizer would add; the result

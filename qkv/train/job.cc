@@ -11,6 +11,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/stop.h"
 #include "qkv/train/fields.h"
+#include "qkv/train/ranks/node_share.h"
 #include "qkv/train/ranks/replica.h"
 #include "qkv/train/scratch_folder.h"
 #include "qkv/train/tasks/start_folder.h"
@@ -62,9 +63,23 @@ void check_start(const Job& job, const Communicator& ranks) {
   }
 }
 
+// Job::node for a while.
+class Shared {
+ public:
+  Shared(const Job& job, NodeShare& node) : job_(job) { job.node = &node; }
+  ~Shared() { job_.node = nullptr; }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+
+ private:
+  const Job& job_;
+};
+
 TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observer,
                         const std::atomic<bool>* stop, Communicator& ranks) {
   std::unique_ptr<Task> task;
+  NodeShare node(ranks);
+  const Shared shared(job, node);
   try {
     if (!folder.resumes()) {
       folder.withdraw_unless_kept();
@@ -80,6 +95,7 @@ TrainResult run_checked(const Job& job, RunFolder folder, TrainObserver& observe
     return result;
   }
   if (ranks.size() > 1) ranks.broadcast(handout(job, *task));
+  node.send();
   Trainer trainer(std::move(task), job.trainer_options(), std::move(folder), ranks);
   TrainResult result = trainer.run(observer, stop);
   trainer.end();
@@ -211,7 +227,10 @@ void follow_job(Communicator& ranks,
   const nlohmann::json message = nlohmann::json::from_cbor(text);
   const Fields settings = message["settings"];
   const std::unique_ptr<Job> job = make_job(settings.at("task"));
+  NodeShare node(ranks);
+  const Shared shared(*job, node);
   const std::unique_ptr<Task> task = task_of(*job, settings, message, ranks.rank());
+  node.send();
   Replica(*task, job->trainer_options(), ranks, stop).follow();
 }
 

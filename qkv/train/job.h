@@ -16,6 +16,8 @@
 
 namespace qkv::train {
 
+class NodeShare;  // ranks/node_share.h
+
 // The settings of a run by name, and its task. Each task of `qkv train` derives its own class.
 class Job {
  public:
@@ -57,6 +59,9 @@ class Job {
   // after *stop becomes true.
   virtual std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                           const std::atomic<bool>* stop) const = 0;
+  // With several ranks, which all call make_task(): for data that one rank of a node makes for all of it. Set
+  // by run_job() and follow_job().
+  mutable NodeShare* node = nullptr;
   // make_task(), with LoRA if the options ask for it.
   std::unique_ptr<Task> make_trained_task(bool resumes, TrainObserver& observer,
                                           const std::atomic<bool>* stop) const;

@@ -54,6 +54,11 @@ static void list_settings(Settings& all, TrainOptions& o) {
       .flag(
           {"BATCHES",
            "Batches per step (gradient accumulation), divided among the ranks of a run on several machines"});
+  all.add("train.gradient_dtype", o.gradient_dtype, kDecidesWeights)
+      .flag(
+          {"f32|bf16",
+           "Dtype of the gradients of batches and of their sums; bf16 halves what ranks send, and rounds in "
+           "the same places for any number of ranks"});
   all.add("train.bucket_bytes", o.bucket_bytes, kBookkeeping, at_least(1));
   all.add("train.recompute", o.recompute, kBookkeeping)
       .flag({"", "Gradient checkpointing: less memory, more time, the same bits"});
@@ -174,6 +179,8 @@ void TrainOptions::validate() const {
   validate_settings(*this);
   require_setting("train.precision", weight_dtype_name(precision),
                   precision == DType::f32 || precision == DType::bf16, "f32 or bf16");
+  require_setting("train.gradient_dtype", weight_dtype_name(gradient_dtype),
+                  gradient_dtype == DType::f32 || gradient_dtype == DType::bf16, "f32 or bf16");
   lora.validate();
   adam.validate();
   sgd.validate();

@@ -45,6 +45,10 @@ struct TrainOptions {
   // Batches per step. Their gradients are summed by a binary tree (GradientSum), so that the bits depend on
   // this number, and not on the ranks among which the batches are divided.
   int64_t accumulate = 1;
+  // f32 or bf16, which halves what ranks send. bf16: the gradient of each batch and each sum of two in the
+  // tree are rounded to the nearest, ties to even, in one process too; sums are added in f32, and clipping
+  // and optimizer remain f32.
+  DType gradient_dtype = DType::f32;
   // With several ranks, gradients are sent in groups of up to this many bytes, each as soon as the backward
   // pass has computed it. No effect on the bits.
   int64_t bucket_bytes = int64_t{4} << 20;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "qkv/base/communicator.h"
 #include "qkv/data/batches.h"
 #include "qkv/nn/forward_context.h"
 #include "qkv/nn/low_rank.h"
@@ -108,6 +109,8 @@ struct EvaluationRequest {
   bool scheduled = true;                    // false: the additional evaluation at the end of a run
   const std::atomic<bool>* stop = nullptr;  // polled between batches; may be null
   int64_t items = 0;  // costly metrics are computed of the first items, this many; 0: all
+  // Which all evaluate at the same time, and may divide the batches (division.h); all return the same.
+  Communicator* ranks = &alone();
 };
 
 // A setting or fact recorded in checkpoints. A resumed run must agree in those that affect the weights.
@@ -165,7 +168,7 @@ class Task {
   virtual std::vector<Metric> metrics() const { return {}; }
   // Evaluates the current parameters (averaged ones if the run averages). May omit a metric in some
   // evaluations, which then count neither as better nor as worse. Returns nothing if *request.stop became
-  // true. Only called if info().valid_items is not 0.
+  // true on a rank. Only called if info().valid_items is not 0.
   virtual std::optional<Evaluation> evaluate(const EvaluationRequest& request) const = 0;
 
   // How many of the first items fit into about this many seconds, if evaluate() computes costly metrics of

@@ -38,6 +38,7 @@ class Trainer::EvaluatedWeights {
       variable.set_value(trained_[i]);
     }
   }
+  bool replaced() const { return !trained_.empty(); }
   EvaluatedWeights(const EvaluatedWeights&) = delete;
   EvaluatedWeights& operator=(const EvaluatedWeights&) = delete;
 
@@ -79,12 +80,12 @@ EvaluationRequest Trainer::evaluation_request(bool scheduled) const {
 
 bool Trainer::fit_sample(bool scheduled) {
   if (options_.max_minutes == 0 || options_.samples.at(state_.steps) > 0) return false;
-  const double seconds = kValidationShare * options_.max_minutes * 60;
+  const double seconds = kValidationShare * options_.max_minutes * 60;  // of all ranks
   const std::vector<ValidationReport>& before = result_.validations;
   if (!before.empty() && before.back().evaluation.extent.empty() && before.back().seconds <= seconds)
     return false;
   const EvaluatedWeights weights(*this);
-  const int64_t items = task_->items_within(seconds, evaluation_request(scheduled));
+  const int64_t items = task_->items_within(seconds * replica_->ranks(), evaluation_request(scheduled));
   if (items == 0) return false;
   options_.samples.list.emplace_back(state_.steps, items);
   record_plan();
@@ -97,8 +98,12 @@ bool Trainer::validate(bool scheduled) {
   run_folder_.require_there();
   if (scheduled) fit_sample(scheduled);
   const EvaluatedWeights weights(*this);
-  const std::optional<Evaluation> found = task_->evaluate(evaluation_request(scheduled));
-  if (!found) return false;
+  const std::optional<Evaluation> found =
+      replica_->evaluate(evaluation_request(scheduled), weights.replaced());
+  if (!found) {
+    stopped_by_rank_ = true;  // or by this one
+    return false;
+  }
   if (!std::isfinite(found->loss))
     fail_not_finite(concat("step ", state_.steps, ": the validation loss is ", found->loss));
 

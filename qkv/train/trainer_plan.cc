@@ -237,9 +237,9 @@ ScheduleReport Trainer::measure() {
       nn::ForwardContext context;
       task_->loss(*batch, batches->size, context);
     }
-    report.seconds_per_validation = seconds_since(from) /
-                                    static_cast<double>(std::max<int64_t>(1, batches->size.items)) *
-                                    static_cast<double>(info_.valid_items) * task_->evaluation_passes();
+    report.seconds_per_validation =
+        seconds_since(from) / static_cast<double>(std::max<int64_t>(1, batches->size.items)) *
+        static_cast<double>(info_.valid_items) * task_->evaluation_passes() / replica_->ranks();
   }
   report.seconds_per_checkpoint = time_of_a_checkpoint();
 

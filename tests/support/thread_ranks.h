@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -20,6 +21,8 @@ class ThreadRanks {
  public:
   explicit ThreadRanks(int count) : count_(count), lanes_(static_cast<size_t>(count) * count) {}
 
+  // Communicator::host() of each; empty: all are on one machine.
+  std::function<std::string(int rank)> host_of;
   // Called by the thread of a rank before it begins to send.
   std::function<void(int rank)> on_send;
 
@@ -64,6 +67,11 @@ class ThreadRanks {
       if (left > 0) throw RankError("another rank has failed");
     }
 
+    bool done() override {
+      const std::lock_guard lock(all.mutex_);
+      return left == 0;
+    }
+
     ThreadRanks& all;
     int left = 0;
   };
@@ -94,20 +102,27 @@ class ThreadRanks {
     Rank(ThreadRanks& all, int rank) : all_(all), rank_(rank) {}
     int rank() const override { return rank_; }
     int size() const override { return all_.count_; }
+    std::string host(int rank) const override { return all_.host_of ? all_.host_of(rank) : std::string(); }
     std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
                                     std::span<const Incoming> incoming) override {
       if (!outgoing.empty() && all_.on_send) all_.on_send(rank_);
       auto made = std::make_unique<Messages>(all_);
       const std::lock_guard lock(all_.mutex_);
       made->left = static_cast<int>(outgoing.size() + incoming.size());
-      for (const auto& [from, bytes] : incoming) {
-        all_.lane(from, rank_).wanted.push_back({bytes, made.get()});
-        all_.lane(from, rank_).deliver();
-      }
-      for (const auto& [to, bytes] : outgoing) {
-        traffic_.bytes_sent += std::ssize(bytes);
-        all_.lane(rank_, to).sent.push_back({bytes, made.get()});
-        all_.lane(rank_, to).deliver();
+      try {
+        for (const auto& [from, bytes] : incoming) {
+          all_.lane(from, rank_).wanted.push_back({bytes, made.get()});
+          all_.lane(from, rank_).deliver();
+        }
+        for (const auto& [to, bytes] : outgoing) {
+          traffic_.bytes_sent += std::ssize(bytes);
+          all_.lane(rank_, to).sent.push_back({bytes, made.get()});
+          all_.lane(rank_, to).deliver();
+        }
+      } catch (const UsageError&) {
+        all_.failed_ = true;
+        all_.changed_.notify_all();
+        throw;
       }
       all_.changed_.notify_all();
       return made;

@@ -16,6 +16,8 @@
 #include "qkv/ops/general/arithmetic.h"
 #include "qkv/ops/general/reduce.h"
 #include "qkv/ops/tape.h"
+#include "qkv/train/ranks/division.h"
+#include "qkv/train/ranks/gradient_sum.h"
 #include "qkv/train/ranks/replica.h"
 #include "tests/support/scratch.h"
 #include "tests/support/thread_ranks.h"
@@ -110,6 +112,50 @@ TEST(Ranks, BucketsOfAnySizeGiveTheSameBits) {
     train_on(3, scratch / folder, options);
     expect_same_run(scratch / "whole", scratch / folder);
   }
+}
+
+// Each sum is rounded where one process rounds it, and a rank sends half of the bytes.
+TEST(Ranks, SumsInBf16HaveTheSameBitsForAnyNumber) {
+  const Scratch scratch;
+  TrainOptions options = four_batches("adamw");
+  Quiet quiet;
+  train_characters(scratch / "f32", options, quiet);
+  options.gradient_dtype = DType::bf16;
+  train_characters(scratch / "whole", options, quiet);
+  EXPECT_NE(read_file(scratch / "whole/model.safetensors"), read_file(scratch / "f32/model.safetensors"));
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    SCOPED_TRACE(ranks);
+    const std::string folder = concat("ranks-", ranks);
+    train_on(ranks, scratch / folder, options);
+    expect_same_run(scratch / "whole", scratch / folder);
+  }
+}
+
+TEST(Ranks, SendHalfTheBytesInBf16) {
+  const auto bytes_of_gradients = [](DType dtype) {
+    int64_t bytes = 0;
+    ThreadRanks(2).run([&](Communicator& own) {
+      nn::Parameter copy({1000}, {});
+      copy.variable.set_value(Tensor::zeros({1000}));
+      GradientSum sum({{"one", copy}}, 2, 1 << 20, dtype, own);
+      sum.begin();
+      copy.variable.add_grad(Tensor::full({1000}, own.is_root() ? 1.0f : 1 + 1.0f / 128 + 1.0f / 256));
+      sum.take(0, own.rank());
+      sum.finish();
+      sum.give();
+      if (own.is_root()) {
+        // The second is halfway between 1 + 1/128 and 1 + 2/128: to even.
+        EXPECT_EQ(copy.variable.grad().values()[999], dtype == DType::bf16 ? 2 + 1.0f / 64 : 2 + 3.0f / 256);
+      } else {
+        EXPECT_FALSE(copy.variable.has_grad());
+        bytes = own.traffic().bytes_sent;
+      }
+      sum.clear();
+    });
+    return bytes;
+  };
+  EXPECT_EQ(bytes_of_gradients(DType::f32), 4001);
+  EXPECT_EQ(bytes_of_gradients(DType::bf16), 2001);
 }
 
 // The character task with a parameter that the model's first operation reads, so that its backward function
@@ -325,6 +371,44 @@ TEST(Ranks, ASignalOfOneStopsAll) {
   });
   EXPECT_EQ(result.reason, StopReason::requested);
   EXPECT_EQ(result.steps, 1);
+}
+
+// A task of which the second rank is requested to stop in its validation.
+class StoppedTask : public CharacterTask {
+ public:
+  explicit StoppedTask(std::atomic<bool>& stop)
+      : CharacterTask(nursery_rhyme(40), nursery_rhyme(4), {}), stop_(stop) {}
+  std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override {
+    if (request.ranks->rank() == 1) stop_ = true;
+    const auto nothing = [](int64_t) { return std::string(); };
+    if (!divide(*request.ranks, request.stop, 10, nothing, [](int64_t, std::string_view) {}))
+      return std::nullopt;
+    return CharacterTask::evaluate(request);
+  }
+
+ private:
+  std::atomic<bool>& stop_;
+};
+
+TEST(Ranks, ASignalOfOneStopsTheValidationOfAll) {
+  const Scratch scratch;
+  const TrainOptions options = four_batches("adamw");
+  std::atomic<bool> signal = false;
+  TrainResult result;
+  ThreadRanks(2).run([&](Communicator& own) {
+    if (!own.is_root()) {
+      StoppedTask task(signal);
+      return Replica(task, options, own, &signal).follow();
+    }
+    Quiet quiet;
+    Trainer trainer(std::make_unique<StoppedTask>(signal), options,
+                    RunFolder(scratch / "run", IfRunExists::resume), own);
+    result = trainer.run(quiet);
+    trainer.end();
+  });
+  EXPECT_EQ(result.reason, StopReason::requested);
+  EXPECT_EQ(result.steps, options.validate_every);
+  EXPECT_TRUE(result.validations.empty());
 }
 
 // A job of `qkv train`: the others get its settings and its tokenizer from the root.

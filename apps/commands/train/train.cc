@@ -278,6 +278,7 @@ void train_command(TrainArguments& arguments) {
     throw UsageError("--resume and --overwrite: expected at most one of them, found both");
   const StopSignals stop;
   bool stopped = false;
+  int status = 0;  // of the signal
   with_ranks(arguments.rank_timeout, [&](Communicator& ranks) {
     if (ranks.is_root()) {
       stopped = train_as_root(arguments, stop, ranks);
@@ -285,9 +286,12 @@ void train_command(TrainArguments& arguments) {
       train::follow_job(
           ranks, [](const std::string& task) { return task_named(task, "").make_job(); }, stop.flag());
     }
+    // It may have been another rank's.
+    for (const std::string& one : ranks.all_gather(std::to_string(*stop.flag() ? stop.exit_status() : 0))) {
+      if (status == 0) status = std::stoi(one);
+    }
   });
-  // The signal may have been another rank's.
-  if (stopped) end_at_once(*stop.flag() ? stop.exit_status() : 128 + SIGTERM);
+  if (stopped) end_at_once(status);
 }
 
 using Arguments = std::shared_ptr<TrainArguments>;

@@ -7,6 +7,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/kernels/weights.h"
 #include "qkv/ops/profile.h"
 
 namespace qkv::train {
@@ -30,20 +31,11 @@ std::vector<int> owners_of(const std::vector<nn::NamedParameter>& parameters, in
   return owners;
 }
 
-namespace {
-
-Tensor add(Tensor left, const Tensor& right) {
-  if (!left.defined()) return right;
-  if (right.defined()) kernels::copy(right, left, Accumulate::yes);
-  return left;
-}
-
-}  // namespace
-
 GradientSum::GradientSum(std::vector<nn::NamedParameter> parameters, int64_t batches, int64_t bucket_bytes,
-                         Communicator& ranks)
+                         DType dtype, Communicator& ranks)
     : parameters_(std::move(parameters)),
       batches_(batches),
+      dtype_(dtype),
       ranks_(ranks),
       owners_(owners_of(parameters_, ranks.size())),
       last_batch_(batches_of_rank(batches, ranks.rank(), ranks.size()).end - 1),
@@ -65,8 +57,8 @@ void GradientSum::make_buckets(int64_t bucket_bytes) {
     if (!parameter.variable.requires_grad()) continue;  // frozen
     std::vector<Bucket>& buckets = buckets_[static_cast<size_t>(owners_[i])];
     const int64_t elements = parameter.shape.numel();
-    const auto width = static_cast<int64_t>(sizeof(float));
-    if (buckets.empty() || (buckets.back().elements + elements) * width > bucket_bytes)
+    if (buckets.empty() ||
+        bytes_of(dtype_, buckets.back().elements + elements) > static_cast<size_t>(bucket_bytes))
       buckets.emplace_back();
     Bucket& bucket = buckets.back();
     bucket.parameters.push_back(i);
@@ -74,6 +66,21 @@ void GradientSum::make_buckets(int64_t bucket_bytes) {
     bucket.elements += elements;
     bucket_of_[i] = buckets.size() - 1;
   }
+}
+
+Tensor GradientSum::rounded(Tensor values) const {
+  if (dtype_ == DType::f32 || !values.defined()) return values;
+  Tensor half = Tensor::empty(values.shape(), dtype_, values.device());
+  kernels::round_to_bf16(values, half);
+  kernels::widen_rows({half}, values);
+  return values;
+}
+
+Tensor GradientSum::add(Tensor left, const Tensor& right) const {
+  if (!left.defined()) return right;
+  if (!right.defined()) return left;
+  kernels::copy(right, left, Accumulate::yes);
+  return rounded(std::move(left));
 }
 
 void GradientSum::begin() {
@@ -91,7 +98,7 @@ void GradientSum::begin() {
       if (rank == own) continue;
       const auto nodes = nodes_of_rank_[rank].size();
       Message& message = incoming_[b][rank];
-      message = {Tensor::empty({static_cast<int64_t>(nodes) * bucket.elements}),
+      message = {Tensor::empty({static_cast<int64_t>(nodes) * bucket.elements}, dtype_),
                  std::vector<std::byte>(nodes * bucket.parameters.size())};
       expected.push_back({static_cast<int>(rank), writable_bytes(message.values)});
       expected.push_back({static_cast<int>(rank), message.present});
@@ -103,10 +110,10 @@ void GradientSum::begin() {
 void GradientSum::take(size_t parameter, int64_t batch) {
   const MemoryScope memory(MemoryUse::gradients);
   const Variable& variable = parameters_[parameter].parameter.variable;
-  Tensor gradient = variable.grad();
+  Tensor gradient = rounded(variable.grad());
   variable.clear_grad();
   sums_[parameter].push({batch, 0}, std::move(gradient),
-                        [](Tensor left, const Tensor& right) { return add(std::move(left), right); });
+                        [this](Tensor left, const Tensor& right) { return add(std::move(left), right); });
   const int owner = owners_[parameter];
   if (batch < last_batch_ || owner == ranks_.rank() || !variable.requires_grad()) return;
   std::vector<Bucket>& buckets = buckets_[static_cast<size_t>(owner)];
@@ -115,11 +122,19 @@ void GradientSum::take(size_t parameter, int64_t batch) {
   while (sent.size() < buckets.size() && buckets[sent.size()].missing == 0) send_next(owner);
 }
 
+Tensor GradientSum::values_of(const Bucket& bucket, Message& message, size_t node, size_t k) const {
+  const int64_t begin = static_cast<int64_t>(node) * bucket.elements + bucket.begins[k];
+  const Shape& shape = parameters_[bucket.parameters[k]].parameter.shape;
+  return message.values.slice_rows(begin, shape.numel()).reshape(shape);
+}
+
 Tensor GradientSum::gradient_of(const Bucket& bucket, Message& message, size_t node, size_t k) const {
   if (message.present[node * bucket.parameters.size() + k] == std::byte{0}) return {};
-  const Shape& shape = parameters_[bucket.parameters[k]].parameter.shape;
-  const int64_t begin = static_cast<int64_t>(node) * bucket.elements + bucket.begins[k];
-  return message.values.slice_rows(begin, shape.numel()).reshape(shape);
+  const Tensor values = values_of(bucket, message, node, k);
+  if (dtype_ == DType::f32) return values;
+  Tensor wide = Tensor::empty(values.shape());
+  kernels::widen_rows({values}, wide);
+  return wide;
 }
 
 void GradientSum::send_next(int owner) {
@@ -127,7 +142,7 @@ void GradientSum::send_next(int owner) {
   std::vector<Message>& sent = outgoing_[static_cast<size_t>(owner)];
   const Bucket& bucket = buckets_[static_cast<size_t>(owner)][sent.size()];
   const auto nodes = nodes_of_rank_[static_cast<size_t>(ranks_.rank())].size();
-  sent.push_back({Tensor::zeros({static_cast<int64_t>(nodes) * bucket.elements}),
+  sent.push_back({Tensor::zeros({static_cast<int64_t>(nodes) * bucket.elements}, dtype_),
                   std::vector<std::byte>(nodes * bucket.parameters.size())});
   Message& message = sent.back();
   for (size_t k = 0; k < bucket.parameters.size(); ++k) {
@@ -136,7 +151,12 @@ void GradientSum::send_next(int owner) {
       const Tensor gradient = std::exchange(own[n].sum, {});
       if (!gradient.defined()) continue;
       message.present[n * bucket.parameters.size() + k] = std::byte{1};
-      gradient_of(bucket, message, n, k).copy_from(gradient);
+      Tensor values = values_of(bucket, message, n, k);
+      if (dtype_ == DType::f32) {
+        values.copy_from(gradient);
+      } else {
+        kernels::round_to_bf16(gradient, values);  // exact
+      }
     }
   }
   const std::array<Communicator::Outgoing, 2> parts{
@@ -170,7 +190,7 @@ void GradientSum::give() {
           sum.push(nodes_of_rank_[rank][n],
                    rank == own ? std::exchange(sums_[i].nodes().at(n).sum, {})
                                : gradient_of(bucket, incoming_[b][rank], n, k),
-                   [](Tensor left, const Tensor& right) { return add(std::move(left), right); });
+                   [this](Tensor left, const Tensor& right) { return add(std::move(left), right); });
         }
       }
       if (const Tensor all = sum.take(); all.defined()) parameters_[i].parameter.variable.add_grad(all);

@@ -35,7 +35,9 @@ inline std::span<std::byte> writable_bytes(Tensor& tensor) {
 class GradientSum {
  public:
   // A step has `batches`, at least one a rank. A bucket has up to `bucket_bytes`, or one larger parameter.
-  GradientSum(std::vector<nn::NamedParameter> parameters, int64_t batches, int64_t bucket_bytes,
+  // `dtype`: of the gradients of batches and of all sums, f32 or bf16, to which they are rounded. Sums are
+  // added in f32.
+  GradientSum(std::vector<nn::NamedParameter> parameters, int64_t batches, int64_t bucket_bytes, DType dtype,
               Communicator& ranks);
 
   // Waits for what the others send, from now on. Until give(), the ranks may exchange other messages after
@@ -72,12 +74,17 @@ class GradientSum {
 
   void make_buckets(int64_t bucket_bytes);
   void send_next(int owner);
-  // The gradient of the bucket's k-th parameter in a node of the message's sender; undefined: none.
+  Tensor add(Tensor left, const Tensor& right) const;
+  Tensor rounded(Tensor values) const;
+  // Those of the bucket's k-th parameter in a node of the message's sender.
+  Tensor values_of(const Bucket& bucket, Message& message, size_t node, size_t k) const;
+  // Likewise in f32; undefined: none.
   Tensor gradient_of(const Bucket& bucket, Message& message, size_t node, size_t k) const;
   int own() const { return ranks_.rank(); }
 
   std::vector<nn::NamedParameter> parameters_;
   int64_t batches_;
+  DType dtype_;
   Communicator& ranks_;
   std::vector<int> owners_;
   std::vector<std::vector<TreeNode>> nodes_of_rank_;

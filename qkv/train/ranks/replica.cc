@@ -107,7 +107,7 @@ Replica::Replica(Task& task, const TrainOptions& options, Communicator& ranks, c
       ranks_(ranks),
       stop_(stop),
       parameters_(nn::parameters_of(task)),
-      sum_(parameters_, options.accumulate, options.bucket_bytes, ranks),
+      sum_(parameters_, options.accumulate, options.bucket_bytes, options.gradient_dtype, ranks),
       slow_(batches_by_rank(options.accumulate, ranks.size())) {
   for (const auto& [name, parameter] : parameters_) leaves_.push_back(parameter.variable);
   options_.require_batches_for(ranks_.size());
@@ -177,6 +177,11 @@ void Replica::follow() {
         break;
       case Call::averages:
         averages();
+        break;
+      case Call::evaluate:
+        evaluate_here(
+            {.number = call.evaluation, .scheduled = call.scheduled != 0, .stop = stop_, .items = call.items},
+            call.replaced != 0);
         break;
       case Call::end:
         return;
@@ -419,6 +424,39 @@ std::vector<io::NamedTensor> Replica::state() {
   for (const auto& [name, parameter] : parameters_)
     all.push_back({"weights/" + name, parameter.variable.value()});
   return all;
+}
+
+std::optional<Evaluation> Replica::evaluate(const EvaluationRequest& request, bool replaced) {
+  announce({.function = Call::evaluate,
+            .evaluation = request.number,
+            .scheduled = request.scheduled ? 1 : 0,
+            .items = request.items,
+            .replaced = replaced ? 1 : 0});
+  return evaluate_here(request, replaced);
+}
+
+std::optional<Evaluation> Replica::evaluate_here(EvaluationRequest request, bool replaced) {
+  struct Restore {
+    std::vector<Variable>& leaves;
+    std::vector<Tensor> trained;
+    ~Restore() {
+      for (size_t i = 0; i < trained.size(); ++i) leaves[i].set_value(trained[i]);
+    }
+  };
+  Restore restore{leaves_, {}};
+  if (replaced && ranks_.size() > 1) {
+    for (Variable& leaf : leaves_) {
+      Tensor value = leaf.value();
+      if (!ranks_.is_root()) {
+        restore.trained.push_back(value);
+        value = Tensor::empty(value.shape());
+      }
+      ranks_.broadcast(writable_bytes(value));
+      if (!ranks_.is_root()) leaf.set_value(value);
+    }
+  }
+  request.ranks = &ranks_;
+  return task_.evaluate(request);
 }
 
 std::vector<Tensor> Replica::averages() {

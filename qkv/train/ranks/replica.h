@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,9 @@ class Replica {
   std::vector<io::NamedTensor> state();
   // The moving averages of the weights, by parameter.
   std::vector<Tensor> averages();
+  // Task::evaluate() on all ranks, which divide its batches. `replaced`: the parameters are not those of the
+  // last step, for example averages, and the others get them.
+  std::optional<Evaluation> evaluate(const EvaluationRequest& request, bool replaced);
   // Ends follow() of the other ranks.
   void end();
 
@@ -59,24 +63,37 @@ class Replica {
 
   const optim::Optimizer& optimizer() const { return *optimizer_; }
   const std::vector<nn::NamedParameter>& parameters() const { return parameters_; }
+  int ranks() const { return ranks_.size(); }
   const Prefetcher& feed() const { return *feed_; }
 
  private:
   // A function of the root, with its arguments.
   struct Call {
-    enum Function : int64_t { start, resume, restart, restart_feed, step, state, averages, end } function;
+    enum Function : int64_t {
+      start,
+      resume,
+      restart,
+      restart_feed,
+      step,
+      state,
+      averages,
+      evaluate,
+      end
+    } function;
     int64_t epoch = 0, batch = 0;
     double learning_rate = 0;
     int64_t step_number = 0, batches_before = 0;
+    int64_t evaluation = 0, scheduled = 0, items = 0, replaced = 0;
   };
   void announce(Call call);
   void start_here(bool resumes, const Checkpoint* checkpoint, data::CursorState from);
   void restart_here(data::CursorState from);
   void restart_feed_here(data::CursorState from);
   StepResult step_here(const Call& call);
-  bool sums() const { return options_.accumulate > 1; }
+  bool sums() const { return options_.accumulate > 1 || options_.gradient_dtype != DType::f32; }
   std::vector<CurveShare> run_batch(const Batch& batch, const Call& call, int64_t index);
   void warn_of_slow_ranks(const std::vector<double>& seconds);
+  std::optional<Evaluation> evaluate_here(EvaluationRequest request, bool replaced);
   void share_parameters(const std::vector<double>& squared_norms);
   void make_own_optimizer();
   void require_equal_ranks();

@@ -171,8 +171,7 @@ TEST_F(ImageTraining, TheFolderHasTheSameLogits) {
   EXPECT_EQ(classifier.model().config().channels, 1);
   EXPECT_EQ(classifier.model().config().labels, (std::vector<std::string>{"0", "1"}));
   const data::ImageSet set = data::read_images(wanted.valid, data::ImagePart::test);
-  const ImageScores scores =
-      score_images(classifier.model(), classifier.processor(), set, 7, nullptr).value();
+  const ImageScores scores = score_images(classifier.model(), classifier.processor(), set, 7).value();
   EXPECT_EQ(scores.images, 30);
   EXPECT_EQ(scores.accuracy, result.best.at("accuracy"));
   EXPECT_NEAR(scores.loss, result.best.at("loss"), 1e-6);

@@ -78,7 +78,7 @@ TEST(Lora, OfImages) {
   models::merge_adapter(job.from, job.folder, scratch / "merged");
   const data::ImageSet set = data::read_images(job.valid, data::ImagePart::test);
   const auto scores_of = [&](const pipelines::ImageClassifier& classifier) {
-    return score_images(classifier.model(), classifier.processor(), set, 7, nullptr).value();
+    return score_images(classifier.model(), classifier.processor(), set, 7).value();
   };
   const ImageScores adapted = scores_of(pipelines::ImageClassifier(job.from, {}, {.adapter = job.folder})),
                     merged = scores_of(pipelines::ImageClassifier(scratch / "merged"));

@@ -78,8 +78,8 @@ class EmbedTask : public ModelTask<models::TextEncoder> {
 Variable pooled_rows(const Variable& hidden, const Offsets& offsets, pipelines::Pooling pooling);
 
 // The vectors of all sentences of the pairs, [2 pairs, d_model] on the host, in the order of
-// EmbedPairs::sentence(). Nothing if `stop` was set before the end.
+// EmbedPairs::sentence(). Nothing if the request's stop was set before the end.
 std::optional<Tensor> sentence_vectors(const models::TextEncoder& model, const EmbedPairs& pairs,
-                                       pipelines::Pooling pooling, const std::atomic<bool>* stop);
+                                       pipelines::Pooling pooling, const EvaluationRequest& request = {});
 
 }  // namespace qkv::train

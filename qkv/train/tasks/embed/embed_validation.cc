@@ -6,6 +6,7 @@
 
 #include "qkv/data/batches_by_length.h"
 #include "qkv/metrics/classification.h"
+#include "qkv/train/ranks/division.h"
 #include "qkv/train/tasks/embed/embed_task.h"
 
 namespace qkv::train {
@@ -49,22 +50,31 @@ int64_t count_found(const Tensor& first, const Tensor& second, const EmbedBatch&
 }  // namespace
 
 std::optional<Tensor> sentence_vectors(const models::TextEncoder& model, const EmbedPairs& pairs,
-                                       pipelines::Pooling pooling, const std::atomic<bool>* stop) {
+                                       pipelines::Pooling pooling, const EvaluationRequest& request) {
   std::vector<int64_t> lengths;
   for (int64_t i = 0; i < 2 * pairs.pairs(); ++i) lengths.push_back(std::ssize(pairs.sentence(i)));
   Tensor vectors = Tensor::empty({std::ssize(lengths), model.config().embedding.d_model});
-  for (const std::vector<size_t>& batch : data::batches_by_length(lengths, kBatchTokens)) {
-    if (stop && *stop) return std::nullopt;
-    std::vector<std::span<const int32_t>> ids;
-    for (const size_t i : batch) ids.push_back(pairs.sentence(static_cast<int64_t>(i)));
-    const Ragged packed = Ragged::from(ids);
-    nn::ForwardContext context;
-    const Tensor found = to_host(pooled_rows(model(packed, context), packed.offsets, pooling).value());
-    for (size_t k = 0; k < batch.size(); ++k) {
-      vectors.slice_rows(static_cast<int64_t>(batch[k]), 1)
-          .copy_from(found.slice_rows(static_cast<int64_t>(k), 1));
-    }
-  }
+  const std::vector<std::vector<size_t>> batches = data::batches_by_length(lengths, kBatchTokens);
+  const bool complete = divide(
+      *request.ranks, request.stop, std::ssize(batches),
+      [&](int64_t batch) {
+        std::vector<std::span<const int32_t>> ids;
+        for (const size_t i : batches[static_cast<size_t>(batch)])
+          ids.push_back(pairs.sentence(static_cast<int64_t>(i)));
+        const Ragged packed = Ragged::from(ids);
+        nn::ForwardContext context;
+        const Tensor found = to_host(pooled_rows(model(packed, context), packed.offsets, pooling).value());
+        return pack<float>({found.values().begin(), found.values().end()});
+      },
+      [&](int64_t batch, std::string_view result) {
+        const std::vector<float> found = unpack<float>(result);
+        auto from = found.begin();
+        for (const size_t i : batches[static_cast<size_t>(batch)]) {
+          std::copy_n(from, vectors.cols(), vectors.data() + static_cast<int64_t>(i) * vectors.cols());
+          from += vectors.cols();
+        }
+      });
+  if (!complete) return std::nullopt;
   return vectors;
 }
 
@@ -75,8 +85,7 @@ std::vector<Metric> EmbedTask::metrics() const {
 
 std::optional<Evaluation> EmbedTask::evaluate(const EvaluationRequest& request) const {
   const EmbedPairs& pairs = *inputs_.valid;
-  const std::optional<Tensor> vectors =
-      sentence_vectors(model_, pairs, inputs_.options.pooling, request.stop);
+  const std::optional<Tensor> vectors = sentence_vectors(model_, pairs, inputs_.options.pooling, request);
   if (!vectors) return std::nullopt;
 
   // The loss of batches in the file's order.

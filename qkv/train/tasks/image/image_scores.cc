@@ -6,6 +6,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
+#include "qkv/train/ranks/division.h"
 
 namespace qkv::train {
 namespace {
@@ -52,7 +53,7 @@ void write_pixels(std::span<const uint8_t> image, int64_t channels, const models
 
 std::optional<ImageScores> score_images(const models::ImageEncoder& model,
                                         const models::ImageProcessor& processor, const data::ImageSet& set,
-                                        int64_t batch_images, const std::atomic<bool>* stop) {
+                                        int64_t batch_images, const EvaluationRequest& request) {
   const size_t classes = model.config().labels.size();
   if (set.classes.size() != classes || set.size() == 0) {
     throw UsageError(concat("images to score: expected images of ", classes, " classes, found ", set.size(),
@@ -61,24 +62,35 @@ std::optional<ImageScores> score_images(const models::ImageEncoder& model,
   ImageScores scores{.images = set.size()};
   scores.confusion.assign(classes, std::vector<int64_t>(classes));
   int64_t hits = 0, near = 0;
-  for (int64_t begin = 0; begin < set.size(); begin += batch_images) {
-    if (stop && *stop) return std::nullopt;
-    const int64_t count = std::min(batch_images, set.size() - begin);
+  // Of each image, the loss, the rank of its class and the class with the largest logit.
+  const auto score = [&](int64_t batch) {
+    const int64_t begin = batch * batch_images, count = std::min(batch_images, set.size() - begin);
     nn::ForwardContext context;
     const Variable hidden = model(pixels_of(set, begin, count, processor), context);
     const Offsets offsets = Offsets::uniform(count, model.config().tokens());
     const Tensor logits = to_host(model.classifier_logits(hidden, offsets).value());
+    std::vector<double> result;
     for (int64_t i = 0; i < count; ++i) {
       const auto row = logits.values().subspan(static_cast<size_t>(i) * classes, classes);
       const auto label = static_cast<size_t>(set.labels[static_cast<size_t>(begin + i)]);
-      const auto best = static_cast<size_t>(std::ranges::max_element(row) - row.begin());
-      const int64_t rank = rank_of(row, label);
-      scores.loss += nll_of(row, label);
-      hits += rank == 0 ? 1 : 0;
-      near += rank < kTop ? 1 : 0;
-      ++scores.confusion[label][best];
+      result.push_back(nll_of(row, label));
+      result.push_back(static_cast<double>(rank_of(row, label)));
+      result.push_back(static_cast<double>(std::ranges::max_element(row) - row.begin()));
     }
-  }
+    return pack(result);
+  };
+  const auto take = [&](int64_t batch, std::string_view result) {
+    const std::vector<double> values = unpack<double>(result);
+    auto label = set.labels.begin() + batch * batch_images;
+    for (size_t at = 0; at < values.size(); at += 3, ++label) {
+      scores.loss += values[at];
+      hits += values[at + 1] == 0 ? 1 : 0;
+      near += values[at + 1] < kTop ? 1 : 0;
+      ++scores.confusion[static_cast<size_t>(*label)][static_cast<size_t>(values[at + 2])];
+    }
+  };
+  const int64_t batches = (set.size() + batch_images - 1) / batch_images;
+  if (!divide(*request.ranks, request.stop, batches, score, take)) return std::nullopt;
   const auto images = static_cast<double>(set.size());
   scores.loss /= images;
   scores.accuracy = static_cast<double>(hits) / images;

@@ -1,7 +1,6 @@
 #pragma once
 // Scores of an image classifier on images with known classes.
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,6 +9,7 @@
 #include "qkv/data/images/image_set.h"
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
+#include "qkv/train/task.h"
 
 namespace qkv::train {
 
@@ -29,9 +29,10 @@ void write_pixels(std::span<const uint8_t> image, int64_t channels, const models
                   float* to);
 
 // Runs the model over a set whose images have the model's size and channels. The processor converts pixels to
-// numbers. Returns nothing if *stop becomes true. Throws UsageError for a set of other classes, by number.
+// numbers. Returns nothing if the request's stop becomes true. Throws UsageError for a set of other classes,
+// by number.
 std::optional<ImageScores> score_images(const models::ImageEncoder& model,
                                         const models::ImageProcessor& processor, const data::ImageSet& set,
-                                        int64_t batch_images, const std::atomic<bool>* stop);
+                                        int64_t batch_images, const EvaluationRequest& request = {});
 
 }  // namespace qkv::train

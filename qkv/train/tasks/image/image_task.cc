@@ -220,7 +220,7 @@ std::vector<Metric> ImageTask::metrics() const {
 
 std::optional<Evaluation> ImageTask::evaluate(const EvaluationRequest& request) const {
   const std::optional<ImageScores> scores =
-      score_images(model_, processor_, *inputs_.valid, inputs_.options.batch_images, request.stop);
+      score_images(model_, processor_, *inputs_.valid, inputs_.options.batch_images, request);
   if (!scores) return std::nullopt;
   Evaluation result{.loss = scores->loss, .metrics = {{"accuracy", scores->accuracy}}};
   if (inputs_.config.labels.size() > kTop5Classes) result.metrics[kTop5] = scores->top5_accuracy;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "qkv/base/error.h"
+#include "qkv/train/ranks/division.h"
 
 namespace qkv::train {
 namespace {
@@ -33,12 +34,6 @@ Scored scored(std::span<const float> logits, int32_t label) {
   for (const float x : logits) sum += std::exp(double{x} - most);
   return {static_cast<int32_t>(best), std::log(sum) + most - double{logits[static_cast<size_t>(label)]}};
 }
-
-// Of one row.
-struct RowPredictions {
-  std::vector<int32_t> predicted;
-  double value = 0, loss = 0;
-};
 
 }  // namespace
 
@@ -71,16 +66,17 @@ Variable hidden_states(const models::TextEncoder& model, const LabelBatch& batch
 }
 
 std::optional<LabelPredictions> predict(const models::TextEncoder& model, const LabelRows& rows,
-                                        int64_t batch_tokens, const std::atomic<bool>* stop) {
+                                        int64_t batch_tokens, const EvaluationRequest& request) {
   const models::TextEncoderConfig& config = model.config();
   if (config.labelled == ClassificationTarget::texts && config.problem == ProblemType::multi_label) {
     throw UsageError("evaluation: expected a model with one label per text, found one of independent labels");
   }
   const bool regression = is_regression(config), texts = config.labelled == ClassificationTarget::texts;
-  std::vector<RowPredictions> found(rows.items.size());
-  for (const data::Batch& items : data::sequential_batches(rows.costs(), batch_tokens)) {
-    if (stop && *stop) return std::nullopt;
-    const auto batch = label_batch(rows, items.items);
+  const std::vector<data::Batch> batches = data::sequential_batches(rows.costs(), batch_tokens);
+  // Of each row, its loss, and the number or the most likely labels.
+  const auto score = [&](int64_t number) {
+    const std::vector<int64_t>& items = batches[static_cast<size_t>(number)].items;
+    const auto batch = label_batch(rows, items);
     const Offsets offsets = batch->texts.ragged().offsets;
     nn::ForwardContext context;
     const Tensor logits =
@@ -88,37 +84,48 @@ std::optional<LabelPredictions> predict(const models::TextEncoder& model, const 
     const auto row_of = [&](int64_t row) {
       return std::span(logits.data() + row * logits.cols(), static_cast<size_t>(logits.cols()));
     };
-    for (size_t k = 0; k < items.items.size(); ++k) {
+    std::vector<double> result;
+    for (size_t k = 0; k < items.size(); ++k) {
       const auto index = static_cast<int64_t>(k);
-      const LabelRow& row = rows.items[static_cast<size_t>(items.items[k])];
-      RowPredictions& own = found[static_cast<size_t>(items.items[k])];
+      const LabelRow& row = rows.items[static_cast<size_t>(items[k])];
+      const size_t loss = result.size();
+      result.push_back(0);
       if (regression) {
-        own.value = double{row_of(index).front()};
-        own.loss = (own.value - double{row.value}) * (own.value - double{row.value});
+        result.push_back(double{row_of(index).front()});
+        const double difference = result.back() - double{row.value};
+        result[loss] = difference * difference;
         continue;
       }
       for (size_t place = 0; place < row.labels.size(); ++place) {
         if (row.labels[place] == kNoLabel) continue;
         const int64_t at = texts ? index : offsets.begin(index) + static_cast<int64_t>(place);
         const Scored one = scored(row_of(at), row.labels[place]);
-        own.predicted.push_back(one.largest);
-        own.loss += one.loss;
+        result.push_back(one.largest);
+        result[loss] += one.loss;
       }
     }
-  }
+    return pack(result);
+  };
   LabelPredictions predictions;
-  for (size_t i = 0; i < found.size(); ++i) {
-    const LabelRow& row = rows.items[i];
-    predictions.loss_sum += found[i].loss;
-    predictions.predicted.insert(predictions.predicted.end(), found[i].predicted.begin(),
-                                 found[i].predicted.end());
-    for (const int32_t label : row.labels) {
-      if (label != kNoLabel) predictions.truths.push_back(label);
+  const auto take = [&](int64_t number, std::string_view result) {
+    const std::vector<double> values = unpack<double>(result);
+    auto at = values.begin();
+    for (const int64_t item : batches[static_cast<size_t>(number)].items) {
+      const LabelRow& row = rows.items[static_cast<size_t>(item)];
+      predictions.loss_sum += *at++;
+      if (regression) {
+        predictions.true_values.push_back(double{row.value});
+        predictions.values.push_back(*at++);
+        continue;
+      }
+      for (const int32_t label : row.labels) {
+        if (label == kNoLabel) continue;
+        predictions.truths.push_back(label);
+        predictions.predicted.push_back(static_cast<int32_t>(*at++));
+      }
     }
-    if (!regression) continue;
-    predictions.true_values.push_back(double{row.value});
-    predictions.values.push_back(found[i].value);
-  }
+  };
+  if (!divide(*request.ranks, request.stop, std::ssize(batches), score, take)) return std::nullopt;
   return predictions;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 // Predictions of a model with a classifier, of texts or of words, and their metrics.
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,10 +40,10 @@ struct LabelPredictions {
   double loss() const;  // the mean
 };
 
-// Runs the model without dropout. Nothing if `stop` was set before the end. Throws UsageError for a model of
-// independent labels (multi_label).
+// Runs the model without dropout. Nothing if the request's stop was set before the end. Throws UsageError for
+// a model of independent labels (multi_label).
 std::optional<LabelPredictions> predict(const models::TextEncoder& model, const LabelRows& rows,
-                                        int64_t batch_tokens, const std::atomic<bool>* stop = nullptr);
+                                        int64_t batch_tokens, const EvaluationRequest& request = {});
 
 // The rows' unreached words count as wrong.
 metrics::ConfusionMatrix confusion_matrix(const LabelPredictions& predictions, const LabelRows& rows,

@@ -150,7 +150,7 @@ BatchLoss LabelTask::loss(const Batch& batch, const BatchSize& step, nn::Forward
 std::optional<Evaluation> LabelTask::evaluate(const EvaluationRequest& request) const {
   constexpr int64_t kTokens = 4096;  // affects memory and speed, not results
   const std::optional<LabelPredictions> found =
-      predict(model_, *inputs_.valid, std::max(batch_tokens_, kTokens), request.stop);
+      predict(model_, *inputs_.valid, std::max(batch_tokens_, kTokens), request);
   if (!found) return std::nullopt;
   return Evaluation{.loss = found->loss(), .metrics = label_scores(model_.config(), *found, *inputs_.valid)};
 }

@@ -12,6 +12,7 @@
 #include "qkv/text/text_file.h"
 #include "qkv/text/train_tokenizer.h"
 #include "qkv/train/fields.h"
+#include "qkv/train/ranks/node_share.h"
 
 namespace qkv::train {
 
@@ -38,8 +39,7 @@ models::LanguageModelConfig config_of(const LmJob& job, int64_t vocabulary, int3
 }
 
 struct Texts {
-  data::Documents train;
-  std::optional<data::Documents> valid;
+  data::Documents train, valid;
   std::string valid_name;  // for messages
 };
 
@@ -73,7 +73,7 @@ LmTokenizer make_tokenizer(const LmJob& job, const Texts& texts, const std::file
       .kind = job.corpus.tokenizer == kBpe ? text::TokenizerKind::bpe : text::TokenizerKind::chars,
       .vocab_size = job.corpus.vocab_size,
       .skip_bad_utf8 = job.corpus.skip_bad_utf8};
-  const bool held_out = job.corpus.valid.empty() && texts.valid;
+  const bool held_out = job.corpus.valid.empty() && job.has_validation();
   if (!held_out) return trained_lm_tokenizer(text::train_tokenizer(training, stop), job.corpus.documents);
   const std::filesystem::path part = cache / "train.txt";
   AtomicFile file(part);
@@ -202,7 +202,8 @@ void LmJob::check() const {
 std::unique_ptr<Task> LmJob::make_task(bool resumes, TrainObserver& observer,
                                        const std::atomic<bool>* stop) const {
   observer.on_stage("reading the text");
-  Texts texts = read_texts(*this, stop);
+  Texts texts;
+  if (!node || node->is_first()) texts = read_texts(*this, stop);
   const std::filesystem::path cache = folder / "cache";
   make_writable_folder(cache);
   if (!resumes && is_trained(corpus.tokenizer)) observer.on_stage("training the tokenizer");
@@ -221,8 +222,9 @@ std::unique_ptr<Task> LmJob::make_task(bool resumes, TrainObserver& observer,
   data::DocumentTokens special{.start = tokenizer.start, .end = tokenizer.end, .unknown = tokenizer.unknown};
   if (corpus.documents == data::DocumentBounds::none) special.start = special.end = std::nullopt;
   const auto tokenize = [&](data::Documents& documents, const std::string& name) {
-    data::TokenDocuments tokens = data::tokenize_documents(documents, tokenizer.tokenizer, special, stop);
-    documents = {};
+    data::TokenDocuments tokens = once_a_node<data::TokenDocuments>(node, [&] {
+      return data::tokenize_documents(std::exchange(documents, {}), tokenizer.tokenizer, special, stop);
+    });
     if (tokens.labels() == 0) {
       throw DataError(concat(name, ": expected text of two or more tokens, found ", tokens.tokens()));
     }
@@ -236,7 +238,7 @@ std::unique_ptr<Task> LmJob::make_task(bool resumes, TrainObserver& observer,
                        ": the model learns nothing about longer texts"));
   }
   std::optional<data::TokenDocuments> valid;
-  if (texts.valid) valid = tokenize(*texts.valid, texts.valid_name);
+  if (has_validation()) valid = tokenize(texts.valid, texts.valid_name);
   const std::string family = start               ? start->family()
                              : shape.experts > 0 ? "mixtral"
                                                  : field_text(words(blocks), blocks);

@@ -7,6 +7,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
 #include "qkv/search/language.h"
+#include "qkv/train/ranks/division.h"
 
 namespace qkv::train {
 namespace {
@@ -29,7 +30,7 @@ std::string one_line(const std::string& text, int64_t characters) {
 
 std::optional<LmScore> score_documents(const models::LanguageModel& model,
                                        const data::TokenDocuments& documents, const LmScoring& options,
-                                       const std::atomic<bool>* stop) {
+                                       const EvaluationRequest& request) {
   const int64_t length = model.config().max_positions;
   const int64_t stride = options.stride == 0 ? usual_stride(length) : options.stride;
   const std::vector<data::TokenWindow> windows = data::evaluation_windows(documents, length, stride);
@@ -37,26 +38,37 @@ std::optional<LmScore> score_documents(const models::LanguageModel& model,
   for (const data::TokenWindow& window : windows) costs.push_back(window.tokens);
 
   LmScore score{.bytes = documents.bytes, .unknown = documents.unknown};
-  for (const data::Batch& batch : data::sequential_batches(costs, options.batch_tokens)) {
-    if (stop && *stop) return std::nullopt;
-    std::vector<data::TokenWindow> some;
-    for (const int64_t item : batch.items) some.push_back(windows[static_cast<size_t>(item)]);
-    const data::WindowRows rows = data::window_rows(documents, some);
-    nn::ForwardContext context;
-    const Tensor hidden = model(rows.inputs.ragged(), context).value();
-    int64_t row = 0;
-    for (const data::TokenWindow& window : some) {
-      const int64_t counted = window.tokens - window.context;
-      const auto labels =
-          std::span(rows.labels)
-              .subspan(static_cast<size_t>(row + window.context), static_cast<size_t>(counted));
-      for (const float log_probability :
-           model.logits().log_probabilities(hidden.slice_rows(row + window.context, counted), labels))
-        score.nll -= static_cast<double>(log_probability);
-      score.labels += counted;
-      row += window.tokens;
-    }
-  }
+  const std::vector<data::Batch> batches = data::sequential_batches(costs, options.batch_tokens);
+  const bool complete = divide(
+      *request.ranks, request.stop, std::ssize(batches),
+      [&](int64_t batch) {
+        std::vector<data::TokenWindow> some;
+        for (const int64_t item : batches[static_cast<size_t>(batch)].items)
+          some.push_back(windows[static_cast<size_t>(item)]);
+        const data::WindowRows rows = data::window_rows(documents, some);
+        nn::ForwardContext context;
+        const Tensor hidden = model(rows.inputs.ragged(), context).value();
+        std::vector<float> log_probabilities;  // of the labels
+        int64_t row = 0;
+        for (const data::TokenWindow& window : some) {
+          const int64_t counted = window.tokens - window.context;
+          const auto labels =
+              std::span(rows.labels)
+                  .subspan(static_cast<size_t>(row + window.context), static_cast<size_t>(counted));
+          const std::vector<float> own =
+              model.logits().log_probabilities(hidden.slice_rows(row + window.context, counted), labels);
+          log_probabilities.insert(log_probabilities.end(), own.begin(), own.end());
+          row += window.tokens;
+        }
+        return pack(log_probabilities);
+      },
+      [&](int64_t, std::string_view result) {
+        for (const float log_probability : unpack<float>(result)) {
+          score.nll -= static_cast<double>(log_probability);
+          ++score.labels;
+        }
+      });
+  if (!complete) return std::nullopt;
   return score;
 }
 

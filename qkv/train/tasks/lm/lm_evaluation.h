@@ -1,7 +1,6 @@
 #pragma once
 // Evaluates a language model on held-out text, and writes samples of its text.
 
-#include <atomic>
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "qkv/metrics/perplexity.h"
 #include "qkv/models/language_model.h"
 #include "qkv/text/tokenizer.h"
+#include "qkv/train/task.h"
 
 namespace qkv::train {
 
@@ -38,11 +38,12 @@ struct LmScoring {
 };
 
 // The score of documents by a model, without dropout. Each token is predicted once, from the tokens before it
-// in its document: see data::evaluation_windows(). Nothing if *stop became true. Throws UsageError for a
-// stride out of range, DataError if nothing is to be predicted or an id is outside the vocabulary.
+// in its document: see data::evaluation_windows(). Nothing if the request's stop became true. Throws
+// UsageError for a stride out of range, DataError if nothing is to be predicted or an id is outside the
+// vocabulary.
 std::optional<LmScore> score_documents(const models::LanguageModel& model,
                                        const data::TokenDocuments& documents, const LmScoring& options = {},
-                                       const std::atomic<bool>* stop = nullptr);
+                                       const EvaluationRequest& request = {});
 
 struct LmSampling {
   std::vector<int32_t> prompt;  // not shown; at least one token

@@ -93,7 +93,7 @@ std::vector<Metric> LmTask::metrics() const {
 
 std::optional<Evaluation> LmTask::evaluate(const EvaluationRequest& request) const {
   const std::optional<LmScore> score =
-      score_documents(model_, *inputs_.valid, {.batch_tokens = inputs_.options.batch_tokens}, request.stop);
+      score_documents(model_, *inputs_.valid, {.batch_tokens = inputs_.options.batch_tokens}, request);
   if (!score) return std::nullopt;
   Evaluation result{
       .loss = score->loss(),

@@ -1,11 +1,11 @@
 #pragma once
 // Scores of masked language modelling and next-sentence prediction on held-out documents.
 
-#include <atomic>
 #include <optional>
 
 #include "qkv/data/masking.h"
 #include "qkv/models/text_encoder.h"
+#include "qkv/train/task.h"
 
 namespace qkv::train {
 
@@ -19,11 +19,11 @@ struct PretrainingScores {
   double loss() const { return masked_loss + nsp_loss; }
 };
 
-// Segments and masks are the same in every evaluation, whatever the seed of the training. Nothing if `stop`
-// was set before the end. Throws UsageError if the model lacks a head.
+// Segments and masks are the same in every evaluation, whatever the seed of the training. Nothing if the
+// request's stop was set before the end. Throws UsageError if the model lacks a head.
 std::optional<PretrainingScores> evaluate_pretraining(
     const models::TextEncoder& model, const data::SentenceDocuments& documents,
     const data::SegmentOptions& segments, const data::MaskingVocabulary& vocabulary,
-    const data::MaskingOptions& masking, int64_t batch_tokens, const std::atomic<bool>* stop = nullptr);
+    const data::MaskingOptions& masking, int64_t batch_tokens, const EvaluationRequest& request = {});
 
 }  // namespace qkv::train

@@ -1,4 +1,5 @@
 #include "qkv/train/tasks/pretrain_bert/pretrain_bert.h"
+#include "qkv/train/ranks/node_share.h"
 
 #include <algorithm>
 #include <array>
@@ -154,9 +155,13 @@ std::unique_ptr<Task> PretrainBertJob::make_task(bool resumes, TrainObserver& ob
                                                               : vocabulary.tokenizer);
   observer.on_stage("tokenizing");
   const data::SegmentOptions segments = task.segment_options();
-  data::SentenceDocuments text = read_text(train, tokenizer, segments, bad_utf8, stop);
+  const auto read = [&](const std::filesystem::path& path) {
+    return once_a_node<data::SentenceDocuments>(
+        node, [&] { return read_text(path, tokenizer, segments, bad_utf8, stop); });
+  };
+  data::SentenceDocuments text = read(train);
   std::optional<data::SentenceDocuments> held_out;
-  if (!valid.empty()) held_out = read_text(valid, tokenizer, segments, bad_utf8, stop);
+  if (!valid.empty()) held_out = read(valid);
   log_info(concat("the entropy of single tokens of the training text: ", text.unigram_entropy(), " nats"));
   models::TextEncoderConfig config;
   if (start) {

@@ -152,7 +152,7 @@ std::optional<Evaluation> PretrainBertTask::evaluate(const EvaluationRequest& re
   segments.neighbours = 0;  // scores of different settings are comparable
   const std::optional<PretrainingScores> scores =
       evaluate_pretraining(model_, *inputs_.valid, segments, inputs_.tokenizer.vocabulary, options.masking,
-                           options.batch_tokens, request.stop);
+                           options.batch_tokens, request);
   if (!scores) return std::nullopt;
   Evaluation result{
       .loss = scores->loss(),

@@ -115,11 +115,11 @@ bool TranslationTask::computes_bleu(const EvaluationRequest& request) const {
   return every > 0 && (!request.scheduled || (request.number + 1) % every == 0);
 }
 
-std::optional<double> TranslationTask::bleu(int64_t sentences, const std::atomic<bool>* stop) const {
+std::optional<double> TranslationTask::bleu(int64_t sentences, const EvaluationRequest& request) const {
   const TranslationOptions& options = inputs_.options;
   return translation_bleu(
       model_, inputs_.tokenizer, *inputs_.valid,
-      {.sentences = sentences, .beam = options.bleu_beam, .batch_tokens = options.batch_tokens}, stop);
+      {.sentences = sentences, .beam = options.bleu_beam, .batch_tokens = options.batch_tokens}, request);
 }
 
 // Translates a few sentences, and twice as many until their time tells that of all. A sample that was chosen
@@ -130,7 +130,7 @@ int64_t TranslationTask::items_within(double seconds, const EvaluationRequest& r
   constexpr double kEnough = 0.125;
   for (int64_t sentences = 4;; sentences *= 2) {
     const auto begin = std::chrono::steady_clock::now();
-    if (!bleu(sentences, request.stop)) return 0;
+    if (!bleu(sentences, request)) return 0;
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     if (sentences < all && taken.count() < kEnough * seconds) continue;
     const double fitting =
@@ -142,12 +142,12 @@ int64_t TranslationTask::items_within(double seconds, const EvaluationRequest& r
 std::optional<Evaluation> TranslationTask::evaluate(const EvaluationRequest& request) const {
   const TranslationOptions& options = inputs_.options;
   const std::optional<double> nll =
-      mean_nll(model_, inputs_.valid->store, special_, options.batch_tokens, request.stop);
+      mean_nll(model_, inputs_.valid->store, special_, options.batch_tokens, request);
   if (!nll) return std::nullopt;
   Evaluation result{.loss = *nll, .metrics = {{"perplexity", std::exp(*nll)}}};
   if (!std::isfinite(*nll) || !computes_bleu(request)) return result;
   const std::optional<double> found =
-      bleu(request.items > 0 ? request.items : options.bleu_sentences, request.stop);
+      bleu(request.items > 0 ? request.items : options.bleu_sentences, request);
   if (!found) return std::nullopt;
   if (request.items > 0)
     result.extent = concat("BLEU of ", request.items, " of ", inputs_.valid->store.pairs(), " sentences");

@@ -62,7 +62,7 @@ class TranslationTask : public ModelTask<models::Transformer> {
  private:
   bool computes_bleu(const EvaluationRequest& request) const;
   // Of the first sentences, this many; 0: all.
-  std::optional<double> bleu(int64_t sentences, const std::atomic<bool>* stop) const;
+  std::optional<double> bleu(int64_t sentences, const EvaluationRequest& request) const;
   const StartFolder* start_folder() const override { return inputs_.start ? &*inputs_.start : nullptr; }
   void initialise_randomly(uint64_t seed) override;
   std::vector<Field> data_fields() const override;

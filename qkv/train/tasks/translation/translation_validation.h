@@ -1,7 +1,6 @@
 #pragma once
 // Evaluates a translation model on a held-out corpus.
 
-#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "qkv/data/translation_rows.h"
 #include "qkv/models/transformer.h"
 #include "qkv/text/translation_tokenizer.h"
+#include "qkv/train/task.h"
 
 namespace qkv::train {
 
@@ -23,10 +23,10 @@ struct ValidationSet {
 };
 
 // The mean of -log p[token] (natural logarithm) over all target tokens, </s> included, without dropout and
-// label smoothing. Nothing if `stop` was set before the end.
+// label smoothing. Nothing if the request's stop was set before the end.
 std::optional<double> mean_nll(const models::Transformer& model, const data::TokenStore& store,
                                const text::SpecialIds& special, int64_t batch_tokens,
-                               const std::atomic<bool>* stop = nullptr);
+                               const EvaluationRequest& request = {});
 
 struct ValidationBleuOptions {
   int64_t sentences = 0;        // number of leading sentences; 0: all
@@ -34,10 +34,11 @@ struct ValidationBleuOptions {
   int64_t batch_tokens = 4096;  // source and target tokens decoded at a time
 };
 
-// BLEU (sacreBLEU's defaults) of the model's translations. Nothing if `stop` was set before the end.
+// BLEU (sacreBLEU's defaults) of the model's translations. Nothing if the request's stop was set before the
+// end.
 std::optional<double> translation_bleu(const models::Transformer& model,
                                        const text::TranslationTokenizer& tokenizer, const ValidationSet& set,
                                        const ValidationBleuOptions& options,
-                                       const std::atomic<bool>* stop = nullptr);
+                                       const EvaluationRequest& request = {});
 
 }  // namespace qkv::train

@@ -1,0 +1,30 @@
+#include "qkv/train/ranks/node_share.h"
+
+#include <utility>
+
+namespace qkv::train {
+
+NodeShare::NodeShare(Communicator& ranks) : ranks_(&ranks), first_(ranks.rank()) {
+  for (int rank = ranks.size() - 1; rank >= 0; --rank) {
+    if (ranks.host(rank) == ranks.host(ranks.rank())) first_ = rank;
+  }
+  for (int rank = first_ + 1; rank < ranks.size(); ++rank) {
+    if (is_first() && ranks.host(rank) == ranks.host(first_)) others_.push_back(rank);
+  }
+}
+
+void NodeShare::number(int64_t value) {
+  numbers_.push_back(value);
+  parts_.push_back(std::as_bytes(std::span(&numbers_.back(), 1)));
+}
+
+void NodeShare::send() {
+  std::vector<Communicator::Outgoing> outgoing;
+  for (const std::span<const std::byte> part : std::exchange(parts_, {})) {
+    for (const int other : others_) outgoing.push_back({other, part});
+  }
+  ranks_->exchange(outgoing, {});
+  numbers_.clear();
+}
+
+}  // namespace qkv::train
