@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "qkv/base/scope.h"
+#include "qkv/nn/latent_attention.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/attention_rule.h"
 #include "qkv/ops/general/arithmetic.h"
@@ -20,8 +21,17 @@ Parameter weight(int64_t outputs, int64_t inputs) {
   return Parameter::weight_matrix(Shape{outputs, inputs}, {Initializer::Kind::xavier_uniform});
 }
 
+// A projection of the input; latent attention has others.
+Parameter own_weight(const MultiheadAttentionOptions& options, int64_t outputs) {
+  return options.variant.latent == LatentOptions() ? weight(outputs, options.d_model) : Parameter();
+}
+
 Parameter bias(bool wanted, int64_t outputs) {
   return wanted ? Parameter(Shape{outputs}, {Initializer::Kind::zeros}) : Parameter();
+}
+
+Parameter own_bias(const MultiheadAttentionOptions& options, bool wanted, int64_t outputs) {
+  return bias(wanted && options.variant.latent == LatentOptions(), outputs);
 }
 
 // The rows attend to positions of a cache of this dtype. Optional: the weights of row r, [heads, length],
@@ -77,6 +87,19 @@ Tensor slopes(const MultiheadAttentionOptions& options) {
   if (!positions.alibi_scaled) return found;
   for (float& slope : found.values()) slope *= *options.variant.scale;
   return found;
+}
+
+std::shared_ptr<const LatentProjections> latent(const MultiheadAttentionOptions& options) {
+  const AttentionVariant& variant = options.variant;
+  if (variant.latent == LatentOptions()) return nullptr;
+  return std::make_shared<const LatentProjections>(LatentSizes{.latent = variant.latent,
+                                                               .d_model = options.d_model,
+                                                               .heads = options.heads,
+                                                               .rotated = variant.positions.rotary_features,
+                                                               .d_k = options.d_k,
+                                                               .d_v = options.d_v,
+                                                               .query_bias = variant.bias.query,
+                                                               .key_bias = variant.bias.key});
 }
 
 LinearWeights projections(const Parameter& q_weight, const Parameter& k_weight, const Parameter& v_weight,
@@ -149,6 +172,14 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
   if (options.variant.keys_as_values && options.d_k != options.d_v)
     throw UsageError(
         concat("attention: keys_as_values: expected a d_v of d_k, ", options.d_k, ", found ", options.d_v));
+  if (options.variant.latent != LatentOptions() &&
+      (positions.kind != PositionKind::rotary || positions.rotary_scaling.query_growth != 0 ||
+       options.key_heads != options.heads || options.variant.query_key_norm != QueryKeyNorm::none ||
+       options.variant.clip > 0 || options.variant.keys_as_values || options.variant.value_norm))
+    throw UsageError(
+        "attention: latent: expected rotary positions and as many key heads as heads, without norms of "
+        "heads, "
+        "query_growth, clip and keys_as_values, found another variant");
   if (options.variant.window < 0)
     throw UsageError(
         concat("attention: window: expected 0 (all positions) or more, found ", options.variant.window));
@@ -158,29 +189,31 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
 MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options)
     : options_(completed(options)),
       alibi_slopes_(slopes(options_)),
-      q_weight_(weight(options_.heads * options_.d_k, options_.d_model)),
-      k_weight_(weight(options_.key_heads * options_.d_k, options_.d_model)),
-      v_weight_(options_.variant.keys_as_values
-                    ? Parameter()
-                    : weight(options_.key_heads * options_.d_v, options_.d_model)),
+      latent_(latent(options_)),
+      q_weight_(own_weight(options_, options_.heads * options_.d_k)),
+      k_weight_(own_weight(options_, options_.key_heads * options_.d_k)),
+      v_weight_(options_.variant.keys_as_values ? Parameter()
+                                                : own_weight(options_, options_.key_heads * options_.d_v)),
       out_weight_(weight(options_.d_model, options_.heads * options_.d_v)),
-      q_bias_(bias(options_.variant.bias.query, options_.heads * options_.d_k)),
-      k_bias_(bias(options_.variant.bias.key, options_.key_heads * options_.d_k)),
-      v_bias_(bias(options_.variant.bias.value && !options_.variant.keys_as_values,
-                   options_.key_heads * options_.d_v)),
+      q_bias_(own_bias(options_, options_.variant.bias.query, options_.heads * options_.d_k)),
+      k_bias_(own_bias(options_, options_.variant.bias.key, options_.key_heads * options_.d_k)),
+      v_bias_(own_bias(options_, options_.variant.bias.value && !options_.variant.keys_as_values,
+                       options_.key_heads * options_.d_v)),
       out_bias_(bias(options_.variant.bias.output, options_.d_model)),
       sinks_(bias(options_.variant.sinks, options_.heads)),
       q_norm_(norm(options_, options_.heads)),
       k_norm_(norm(options_, options_.key_heads)),
       v_norm_(value_norm(options_)),
-      qkv_(projections(q_weight_, k_weight_, v_weight_,
-                       {q_bias_.variable, k_bias_.variable, v_bias_.variable})),
-      q_({q_weight_.weight()}, {q_bias_.variable}),
-      // Of cross attention, which has values of its own.
-      kv_({k_weight_.weight(), own_values().weight()}, {k_bias_.variable, v_bias_.variable}),
-      k_({k_weight_.weight()}, {k_bias_.variable}),
-      v_({own_values().weight()}, {v_bias_.variable}),
-      out_({out_weight_.weight()}, {out_bias_.variable}) {}
+      out_({out_weight_.weight()}, {out_bias_.variable}) {
+  if (latent_) return;
+  qkv_ = projections(q_weight_, k_weight_, v_weight_, {q_bias_.variable, k_bias_.variable, v_bias_.variable});
+  q_.emplace(std::vector<Weight>{q_weight_.weight()}, std::vector<Variable>{q_bias_.variable});
+  // Of cross attention, which has values of its own.
+  kv_.emplace(std::vector<Weight>{k_weight_.weight(), own_values().weight()},
+              std::vector<Variable>{k_bias_.variable, v_bias_.variable});
+  k_.emplace(std::vector<Weight>{k_weight_.weight()}, std::vector<Variable>{k_bias_.variable});
+  v_.emplace(std::vector<Weight>{own_values().weight()}, std::vector<Variable>{v_bias_.variable});
+}
 
 Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, const AttentionMask& mask,
                                   ForwardContext& context) const {
@@ -203,10 +236,6 @@ Variable MultiheadAttention::normalised(const Variable& x, int64_t heads,
 MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
                                                       const std::function<Tensor()>& positions,
                                                       WeightLayout layout) const {
-  const int64_t queries = options_.heads * options_.d_k;
-  const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
-  Variable qkv = linear(x, qkv_, layout);
-  if (options_.variant.clip > 0) qkv = clipped(qkv, options_.variant.clip);
   const bool grows = options_.variant.positions.rotary_scaling.query_growth != 0;
   const auto rotated = [&](const Variable& rows, int64_t heads, bool of_keys) {
     PositionOptions kind = options_.variant.positions;
@@ -217,6 +246,15 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
     const int64_t count = numbers.empty() ? 0 : int64_t{*std::ranges::max_element(numbers)} + 1;
     return rotary(rows, heads, rotary_table(kind, kind.rotary_features, count), places);
   };
+  if (latent_) {
+    const auto [query, key, value] = (*latent_)(
+        x, [&](const Variable& rows, int64_t heads) { return rotated(rows, heads, false); }, layout);
+    return {query, key, value};
+  }
+  const int64_t queries = options_.heads * options_.d_k;
+  const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
+  Variable qkv = linear(x, *qkv_, layout);
+  if (options_.variant.clip > 0) qkv = clipped(qkv, options_.variant.clip);
   Variable value = qkv.columns(options_.variant.keys_as_values ? queries : queries + keys, values);
   if (v_norm_) value = of_each_head(value, options_.key_heads, *v_norm_);
   if (!q_norm_ && !grows) {
@@ -237,15 +275,15 @@ Variable MultiheadAttention::cross(const Variable& x, const Offsets& offsets, co
                                    const AttentionMask& mask, ForwardContext& context) const {
   const WeightLayout layout = context.weight_layout();
   Heads heads;
-  heads.query = normalised(linear(x, q_, layout), options_.heads, q_norm_);
+  heads.query = normalised(linear(x, *q_, layout), options_.heads, q_norm_);
   if (keys == values) {
     const int64_t width = options_.key_heads * options_.d_k;
-    const Variable kv = linear(keys, kv_, layout);
+    const Variable kv = linear(keys, *kv_, layout);
     heads.key = kv.columns(0, width);
     heads.value = kv.columns(width, options_.key_heads * options_.d_v);
   } else {
-    heads.key = linear(keys, k_, layout);
-    heads.value = linear(values, v_, layout);
+    heads.key = linear(keys, *k_, layout);
+    heads.value = linear(values, *v_, layout);
   }
   heads.key = normalised(heads.key, options_.key_heads, k_norm_);
   AttentionOptions options = description(false);
@@ -333,7 +371,7 @@ Tensor MultiheadAttention::self_step(const Tensor& x, KeyValueCache& cache,
 
 MemoryKeyValues MultiheadAttention::encode_memory(const Tensor& memory, const Offsets& offsets,
                                                   DType dtype) const {
-  const Tensor kv = linear(memory, kv_).value();
+  const Tensor kv = linear(memory, *kv_).value();
   if (k_norm_) {
     Tensor keys = kv.columns(0, options_.key_heads * options_.d_k);
     keys.copy_from(normalised(keys, options_.key_heads, k_norm_).value());
@@ -359,7 +397,7 @@ Tensor MultiheadAttention::cross_step(const Tensor& x, const Offsets& hypothesis
     for (int64_t row = hypothesis_offsets.begin(s); row < hypothesis_offsets.end(s); ++row)
       rows.push_back(memory.tokens(s));
   }
-  const Tensor query = normalised(linear(x, q_), options_.heads, q_norm_).value();
+  const Tensor query = normalised(linear(x, *q_), options_.heads, q_norm_).value();
   const AttentionOptions options = description(false);
   if (weights == nullptr) {
     return linear(cached_attention(query, rows, memory.dtype(), options_, options), out_,
@@ -396,8 +434,9 @@ void MultiheadAttention::visit(const ParameterVisitor& visitor) const {
     visitor(name + ".weight", weight_in);
     if (bias_in.defined()) visitor(name + ".bias", bias_in);
   };
-  both("q_proj", q_weight_, q_bias_);
-  both("k_proj", k_weight_, k_bias_);
+  if (latent_) latent_->visit(visitor);
+  if (q_weight_.defined()) both("q_proj", q_weight_, q_bias_);
+  if (k_weight_.defined()) both("k_proj", k_weight_, k_bias_);
   if (v_weight_.defined()) both("v_proj", v_weight_, v_bias_);
   both("out_proj", out_weight_, out_bias_);
   if (sinks_.defined()) visitor("sinks", sinks_);

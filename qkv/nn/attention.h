@@ -2,6 +2,7 @@
 // Multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "qkv/nn/cache.h"
@@ -13,6 +14,8 @@
 #include "qkv/ops/linear.h"
 
 namespace qkv::nn {
+
+class LatentProjections;  // latent_attention.h
 
 // The projections that have a bias.
 struct ProjectionBiases {
@@ -26,6 +29,14 @@ struct ProjectionBiases {
 // of those of all heads together (OLMo 2). rotated_head: of each head's features, after they are rotated
 // (Hunyuan). each_head: of each head's features, with weights of its own and no bias (Command R+).
 enum class QueryKeyNorm { none, head, all_heads, rotated_head, each_head };
+
+// Latent attention: the features of the rows from which queries, keys and values are projected.
+struct LatentOptions {
+  int64_t rank = 0;        // of keys and values; 0: off
+  int64_t query_rank = 0;  // of queries; 0: they are projected from the input
+
+  bool operator==(const LatentOptions&) const = default;
+};
 
 // What an attention computes, beside its sizes. Layers of one model may differ in it.
 struct AttentionVariant {
@@ -43,6 +54,11 @@ struct AttentionVariant {
   // Self-attention only (Gemma 4): values are the projected keys, before their norm and positions, and values
   // have an RMS norm of each head's features, without weights.
   bool keys_as_values = false, value_norm = false;
+  // Self-attention only: low-rank projections (DeepSeek-V2), with rotary positions, whose rotary_features are
+  // the part of each head that has positions, and as many heads of keys as of queries. The cache holds the
+  // keys and values of all heads. The biases of queries and keys are those of the projections to the latent
+  // rows.
+  LatentOptions latent = {};
 
   bool operator==(const AttentionVariant&) const = default;
 };
@@ -122,12 +138,14 @@ class MultiheadAttention {
 
   MultiheadAttentionOptions options_;
   Tensor alibi_slopes_;                                    // undefined without ALiBi
+  std::shared_ptr<const LatentProjections> latent_;        // in place of all projections but out_
   Parameter q_weight_, k_weight_, v_weight_, out_weight_;  // no v_weight_ if keys are values
   Parameter q_bias_, k_bias_, v_bias_, out_bias_;
   Parameter sinks_;
   std::optional<Norm> q_norm_, k_norm_, v_norm_;
   // The weights grouped by use: projections of the same rows are one product.
-  LinearWeights qkv_, q_, kv_, k_, v_, out_;
+  LinearWeights out_;
+  std::optional<LinearWeights> qkv_, q_, kv_, k_, v_;  // none of latent attention
 };
 
 }  // namespace qkv::nn

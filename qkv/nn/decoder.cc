@@ -201,6 +201,7 @@ void DecoderLayer::visit(const ParameterVisitor& visitor) const {
 Decoder::Decoder(const StackOptions& options)
     : relative_positions_(relative_positions(options, Direction::backwards)) {
   if (options.layers.empty()) throw UsageError("decoder: layers: expected at least 1, found 0");
+  if (options.repeats != 1) throw UsageError(concat("decoder: repeats: expected 1, found ", options.repeats));
   for (int64_t i = 0; i < options.size(); ++i) layers_.emplace_back(options.layer_at(i));
   if (options.final_norm) layer_norm_.emplace(options.first().norm_options());
 }

@@ -58,7 +58,9 @@ std::optional<RelativePositions> relative_positions(const StackOptions& stack, D
 }
 
 Encoder::Encoder(const StackOptions& options, Direction direction)
-    : relative_positions_(relative_positions(options, direction)) {
+    : relative_positions_(relative_positions(options, direction)),
+      repeats_(static_cast<size_t>(options.repeats)) {
+  if (options.repeats < 1) throw UsageError(concat("repeats: expected at least 1, found ", options.repeats));
   for (int64_t i = 0; i < options.size(); ++i) layers_.emplace_back(options.layer_at(i));
   if (options.final_norm) layer_norm_.emplace(options.first().norm_options());
 }
@@ -68,9 +70,9 @@ Variable Encoder::operator()(const Variable& x, const Offsets& offsets, ForwardC
   AttentionMask own_mask = mask;
   if (relative_positions_) own_mask.relative_bias = (*relative_positions_)(offsets.max_length());
   Variable rows = x;
-  for (size_t i = 0; i < layers_.size(); ++i) {
+  for (size_t i = 0; i < repeats_ * layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    const EncoderLayer& layer = layers_[i];
+    const EncoderLayer& layer = layers_[i % layers_.size()];
     rows = run_layer(context, layer, {rows, own_mask.bias, own_mask.relative_bias},
                      [&layer, rows, offsets, own_mask](ForwardContext& own) {
                        return layer(rows, offsets, own_mask, own);

@@ -86,6 +86,7 @@ class Encoder {
 
  private:
   std::optional<RelativePositions> relative_positions_;
+  size_t repeats_ = 1;
   std::vector<EncoderLayer> layers_;
   std::optional<Norm> layer_norm_;
 };

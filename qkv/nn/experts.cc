@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "qkv/base/error.h"
@@ -57,6 +58,15 @@ void ExpertOptions::validate() const {
   if (!(sparse_mixer >= 0) || (sparse_mixer > 0 && count > 0 && per_token != 2))
     throw UsageError(concat("sparse_mixer: expected 0, or more with 2 experts a token, found ", sparse_mixer,
                             " with ", per_token));
+  if (!std::isfinite(scale)) throw UsageError(concat("scale of experts: expected a number, found ", scale));
+  if (count > 0 &&
+      (groups < 1 || count % groups != 0 || group_choices < 1 || group_choices > groups || group_scores < 1 ||
+       (groups > 1 && group_scores > count / groups) || per_token > group_choices * (count / groups)))
+    throw UsageError(concat("groups of experts: expected equal groups of ", count,
+                            " experts, of which some have ", per_token, ", found ", groups,
+                            " groups, of which ", group_choices, " are chosen by the best ", group_scores));
+  if (sparse_mixer > 0 && (sigmoid || groups > 1))
+    throw UsageError("sparse_mixer: expected no sigmoid and no groups of experts, found one");
   if (shared_d_ff < 0) throw UsageError(concat("shared_d_ff: expected 0 or more, found ", shared_d_ff));
 }
 
@@ -75,9 +85,38 @@ Experts::Experts(const DenseFeedForwardOptions& expert, const ExpertOptions& opt
     shared_gate_.emplace(LinearOptions{.inputs = expert.d_model, .outputs = 1, .bias = false});
 }
 
+Variable Experts::probabilities(const Variable& logits) const {
+  return options_.sigmoid ? nn::sigmoid(logits) : softmax(logits);
+}
+
+Tensor Experts::within_groups(const Tensor& given) const {
+  if (options_.groups == 1) return given;
+  Tensor scores = to_host(given).clone();
+  const auto groups = static_cast<size_t>(options_.groups);
+  const auto width = static_cast<size_t>(options_.count) / groups;
+  std::vector<float> best(width), of_groups(groups);
+  std::vector<size_t> order(groups);
+  for (int64_t token = 0; token < scores.rows(); ++token) {
+    float* row = scores.data() + token * options_.count;
+    for (size_t g = 0; g < groups; ++g) {
+      best.assign(row + g * width, row + (g + 1) * width);
+      std::ranges::sort(best, std::greater<>());
+      of_groups[g] = 0;
+      for (int64_t i = 0; i < options_.group_scores; ++i) of_groups[g] += best[static_cast<size_t>(i)];
+      order[g] = g;
+    }
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return of_groups[a] > of_groups[b]; });
+    for (auto left = static_cast<size_t>(options_.group_choices); left < groups; ++left)
+      std::fill_n(row + order[left] * width, width, -std::numeric_limits<float>::infinity());
+  }
+  return from_host(scores, given.device());
+}
+
 Tensor Experts::chosen_by(const Tensor& logits) const {
-  if (!correction_bias_.defined()) return largest(logits, options_.per_token);
-  return largest((softmax(logits) + correction_bias_.variable.value()).value(), options_.per_token);
+  if (!correction_bias_.defined() && options_.groups == 1) return largest(logits, options_.per_token);
+  Variable scores = probabilities(logits);
+  if (correction_bias_.defined()) scores = scores + correction_bias_.variable.value();
+  return largest(within_groups(scores.value()), options_.per_token);
 }
 
 Variable Experts::competing(const Variable& logits, const Tensor& chosen) const {
@@ -110,8 +149,12 @@ Variable Experts::weights(const Variable& logits, const Tensor& chosen) const {
     return gather(reshape(softmax(competing(logits, chosen)), {chosen.numel() * count, 1}), elements);
   }
   const auto of_chosen = [&](const Variable& x) { return gather(reshape(x, {tokens * count, 1}), elements); };
-  if (!options_.normalise) return of_chosen(softmax(logits));
-  return reshape(softmax(reshape(of_chosen(logits), chosen.shape())), {chosen.numel(), 1});
+  const auto scaled = [&](const Variable& x) { return options_.scale == 1 ? x : x * options_.scale; };
+  if (!options_.normalise) return scaled(of_chosen(probabilities(logits)));
+  const Variable own = reshape(of_chosen(options_.sigmoid ? probabilities(logits) : logits), chosen.shape());
+  if (!options_.sigmoid) return scaled(reshape(softmax(own), {chosen.numel(), 1}));
+  constexpr float kNotZero = 1e-20f;
+  return scaled(reshape(own / (sum(own, 1, KeepAxis::yes) + kNotZero), {chosen.numel(), 1}));
 }
 
 Variable Experts::operator()(const Variable& x, ForwardContext& context) const {

@@ -15,13 +15,20 @@ struct ExpertOptions {
   // Whether the weights of a token's experts sum to 1: a softmax over the logits of these experts. Otherwise
   // a softmax over those of all experts.
   bool normalise = true;
+  // The weights are sigmoids of the logits in place of the softmax (DeepSeek-V3), divided by their sum if
+  // `normalise`. All weights are multiplied by the scale.
+  bool sigmoid = false;
+  float scale = 1;
+  // Only experts of the best `group_choices` of `groups` equal groups are chosen. A group's score is the sum
+  // of its `group_scores` best experts' (DeepSeek-V2: 1, DeepSeek-V3: 2).
+  int64_t groups = 1, group_choices = 1, group_scores = 2;
   // SparseMixer (Liu et al. 2023, as in Phi-3.5-MoE), with two experts of a token, t in place of `normalise`:
   // the first is that of the largest logit z_1, with a softmax over the logits z for which
   // (z_1 - z) / max(|z|, z_1) is at most 2 t; the second likewise, without the first. 0: off.
   float sparse_mixer = 0;
   bool router_bias = false;
-  // Whether experts are chosen by their probability plus a number of each, which does not affect their
-  // weights and is not trained by gradients (Wang et al. 2024, "Auxiliary-loss-free load balancing";
+  // Whether experts are chosen by their probability (or sigmoid) plus a number of each, which does not affect
+  // their weights and is not trained by gradients (Wang et al. 2024, "Auxiliary-loss-free load balancing";
   // ERNIE 4.5).
   bool correction_bias = false;
   int64_t shared_d_ff = 0;   // inner width of one more expert, which all tokens use; 0: none
@@ -36,7 +43,7 @@ struct ExpertOptions {
 // The maximum number of experts of all layers of a stack.
 inline constexpr int64_t kMaxExperts = 32768;
 
-// y = sum over the chosen experts of a token, the largest logit first, of weight_e FFN_e(x) (Shazeer et al.
+// y = sum over the chosen experts of a token, the best first, of weight_e FFN_e(x) (Shazeer et al.
 // 2017, equations 1 to 5, without noise). The logits are x W_r^T + b_r. The rows of a batch are grouped by
 // expert, each of which computes its own as one product. A row's bits do not depend on others.
 class Experts final : public FeedForward {
@@ -50,6 +57,10 @@ class Experts final : public FeedForward {
   void visit(const ParameterVisitor& visitor) const override;
 
  private:
+  // The softmax of each row of logits, or their sigmoids.
+  Variable probabilities(const Variable& logits) const;
+  // Scores [tokens, count], those of groups that are not chosen -infinity.
+  Tensor within_groups(const Tensor& scores) const;
   // The experts of each row of logits, [tokens, per_token].
   Tensor chosen_by(const Tensor& logits) const;
   // The logits of each token and each of its experts that compete with the expert, the others -infinity:

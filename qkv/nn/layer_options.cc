@@ -25,6 +25,7 @@ MultiheadAttentionOptions LayerOptions::cross_attention() const {
   options.variant.window = 0;
   options.variant.clip = 0;
   options.variant.keys_as_values = options.variant.value_norm = false;
+  options.variant.latent = {};
   return options;
 }
 

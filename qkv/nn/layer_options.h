@@ -68,6 +68,7 @@ struct StackOptions {
   bool final_norm = false;  // norm after the last layer, required by pre-norm stacks
   // Stochastic depth (Huang et al. 2016): layer l of L, from 1, has drop_path = l / L * drop_path.
   float drop_path = 0;
+  int64_t repeats = 1;  // encoders: how many times the layers run, with the same weights (ALBERT)
 
   int64_t size() const { return static_cast<int64_t>(layers.size()); }
   // The first layer's options; those of an empty stack are the defaults.

@@ -226,6 +226,25 @@ def experts(size, family, key_heads=1, **other):
     return llama(size, key_heads, family, **options | other)
 
 
+def latent(size, family, **other):
+    """Heads of which 4 features turn; the limits of yarn's ramp lie within them."""
+    return llama(size, size["heads"], family, **{"kv_lora_rank": 8, "q_lora_rank": 6, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6,
+                                                 "v_head_dim": 5, "attention_bias": True} | other)
+
+
+def latent_experts(size, family, **other):
+    return latent(size, family, **{"moe_intermediate_size": 6, "n_routed_experts": 6, "num_experts_per_tok": 3, "n_shared_experts": 2,
+                                   "first_k_dense_replace": 1, "n_group": 3, "topk_group": 2, "routed_scaling_factor": 1.5} | other)
+
+
+def routed(size, family, key_heads=1, **other):
+    """The experts of DeepSeek-V3 after another attention."""
+    return llama(size, key_heads, family, **{"moe_intermediate_size": 6, "n_routed_experts": 6, "num_experts_per_tok": 3, "n_shared_experts": 1,
+                                             "n_group": 2, "topk_group": 1, "routed_scaling_factor": 1.5, "head_dim": 6} | other)
+
+
+SCALED = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 8, "mscale": 0.7, "mscale_all_dim": 1.0}
+
 THREE = {"id2label": {0: "bad", 1: "so-so", 2: "good"}, "label2id": {"bad": 0, "so-so": 1, "good": 2}}
 
 ONE = {"id2label": {0: "relevance"}, "label2id": {"relevance": 0}}
@@ -423,6 +442,33 @@ CASES = {
                                          activation="relu"),
     "falcon_alibi": lambda size: falcon(size, alibi=True, multi_query=False, parallel_attn=False, bias=True),
     "falcon_alibi_parallel": lambda size: falcon(size, alibi=True, tie_word_embeddings=False, layer_norm_epsilon=1e-3),
+    "minicpm3": lambda size: latent(size, "MiniCPM3", scale_emb=3, scale_depth=0.7, dim_model_base=5, attention_bias=False),
+    "minicpm3_longrope": lambda size: latent(
+        size, "MiniCPM3", q_lora_rank=None, tie_word_embeddings=False, mlp_bias=True, rms_norm_eps=1e-3,
+        max_position_embeddings=4 * size["positions"], rope_parameters={
+            "rope_type": "longrope", "rope_theta": 500.0, "original_max_position_embeddings": size["positions"],
+            "short_factor": [1.25, 1.75], "long_factor": [4.0, 5.0]}),
+    "youtu": lambda size: latent(size, "Youtu", rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "youtu_untied": lambda size: latent(size, "Youtu", q_lora_rank=None, tie_word_embeddings=False, attention_bias=False,
+                                        rope_parameters=SCALED),
+    "deepseek_v2": lambda size: latent_experts(size, "DeepseekV2", topk_method="group_limited_greedy", attention_bias=False,
+                                               rope_parameters=SCALED),
+    "deepseek_v2_greedy": lambda size: latent_experts(size, "DeepseekV2", q_lora_rank=None, n_group=None, topk_group=None),
+    "deepseek_v3": lambda size: latent_experts(size, "DeepseekV3", rope_parameters=SCALED),
+    "deepseek_v3_unnormed": lambda size: latent_experts(size, "DeepseekV3", q_lora_rank=None, norm_topk_prob=False, n_group=1, topk_group=1,
+                                                        first_k_dense_replace=0, attention_bias=False, tie_word_embeddings=True),
+    "dots1": lambda size: routed(size, "Dots1", norm_topk_prob=True, first_k_dense_replace=1, sliding_window=4, max_window_layers=1),
+    "dots1_biased": lambda size: routed(size, "Dots1", None, n_shared_experts=2, attention_bias=True, sliding_window=None,
+                                        tie_word_embeddings=True, rms_norm_eps=1e-3),
+    "glm4_moe": lambda size: routed(size, "Glm4Moe", use_qk_norm=True, head_dim=8),
+    "glm4_moe_biased": lambda size: routed(size, "Glm4Moe", None, attention_bias=True, head_dim=8, tie_word_embeddings=True,
+                                           rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 1.0}),
+    "glm4_moe_lite": lambda size: latent_experts(size, "Glm4MoeLite", n_shared_experts=1, mlp_layer_types=["dense"] + ["sparse"] * (
+        size["layers"] - 1), rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 1.0}),
+    "minimax_m2": lambda size: llama(size, 1, "MiniMaxM2", num_local_experts=5, num_experts_per_tok=2, head_dim=8, rms_norm_eps=1e-3,
+                                     rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}),
+    "solar_open": lambda size: routed(size, "SolarOpen", attention_bias=True, rms_norm_eps=1e-3, rope_parameters={
+        "rope_type": "default", "rope_theta": 500.0}),
     "qwen3_moe": lambda size: experts(size, "Qwen3Moe", mlp_only_layers=[1], norm_topk_prob=True),
     "qwen3_moe_windows": lambda size: experts(size, "Qwen3Moe", None, num_experts_per_tok=3, decoder_sparse_step=2,
                                               attention_bias=True, use_sliding_window=True, sliding_window=4,
@@ -479,6 +525,26 @@ CASES = {
     "data2vec-text_masked": lambda size: roberta(size, family="Data2VecText"),
     "data2vec-text_base": lambda size: roberta(size, "Model", "Data2VecText", type_vocab_size=3, layer_norm_eps=1e-3),
     "distilbert_masked": lambda size: distilbert(size),
+    "albert_base": lambda size: bert(size, "Model", "Albert", embedding_size=6, inner_group_num=2, layer_norm_eps=1e-3),
+    "albert_masked": lambda size: bert(size, "ForMaskedLM", "Albert", embedding_size=10, hidden_act="gelu"),
+    "albert_texts": lambda size: bert(size, "ForSequenceClassification", "Albert", embedding_size=6, type_vocab_size=3, **THREE),
+    "rembert_base": lambda size: bert(size, "Model", "RemBert", input_embedding_size=6, layer_norm_eps=1e-3),
+    "rembert_texts": lambda size: bert(size, "ForSequenceClassification", "RemBert", input_embedding_size=10, hidden_act="relu", **THREE),
+    "ernie_masked": lambda size: bert(size, "ForMaskedLM", "Ernie", hidden_act="relu"),
+    "ernie_texts": lambda size: bert(size, "ForSequenceClassification", "Ernie", type_vocab_size=4, layer_norm_eps=1e-3, **THREE),
+    "megatron-bert_pretraining": lambda size: bert(size, "ForPreTraining", "MegatronBert", layer_norm_eps=1e-3),
+    "megatron-bert_tokens": lambda size: bert(size, "ForTokenClassification", "MegatronBert", hidden_act="gelu_new", **THREE),
+    "xlm-roberta-xl_masked": lambda size: roberta(size, family="XLMRobertaXL"),
+    "xlm-roberta-xl_base": lambda size: roberta(size, "Model", "XLMRobertaXL", layer_norm_eps=1e-3),
+    "roberta-prelayernorm_masked": lambda size: roberta(size, family="RobertaPreLayerNorm", layer_norm_eps=1e-3),
+    "roberta-prelayernorm_texts": lambda size: roberta(size, "ForSequenceClassification", "RobertaPreLayerNorm", **THREE),
+    "eurobert_base": lambda size: llama(size, 1, "EuroBert", "Model", pad_token_id=0, mask_token_id=3, rms_norm_eps=1e-3,
+                                        attention_bias=True, mlp_bias=True),
+    "eurobert_texts": lambda size: llama(size, None, "EuroBert", "ForSequenceClassification", pad_token_id=0, mask_token_id=3,
+                                         classifier_pooling="mean", rope_parameters={"rope_type": "default", "rope_theta": 500.0}, **THREE),
+    "eurobert_first_token": lambda size: llama(size, None, "EuroBert", "ForSequenceClassification", pad_token_id=0, mask_token_id=3,
+                                               classifier_pooling="bos", **THREE),
+    "eurobert_tokens": lambda size: llama(size, None, "EuroBert", "ForTokenClassification", pad_token_id=0, mask_token_id=3, **THREE),
     # Decoders as encoders.
     "gpt2_texts": lambda size: gpt2(size, head="ForSequenceClassification", pad_token_id=0, **THREE),
     "llama_texts": lambda size: llama(size, 1, head="ForSequenceClassification", pad_token_id=0, **ONE),
@@ -502,6 +568,10 @@ CASES = {
     "nomic_bert_base": lambda size: nomic_bert(size, "Model"),
     "nomic_bert_masked": lambda size: nomic_bert(size, type_vocab_size=3, hidden_act="gelu", layer_norm_eps=1e-3, head_dim=6,
                                                  rope_parameters={"rope_type": "default", "rope_theta": 100.0}),
+    "jina_embeddings_v3_base": lambda size: bert(size, "Model", "JinaEmbeddingsV3", pad_token_id=1, type_vocab_size=3, layer_norm_eps=1e-3),
+    "jina_embeddings_v3_masked": lambda size: bert(size, "ForMaskedLM", "JinaEmbeddingsV3", pad_token_id=1, hidden_act="relu",
+                                                   rope_parameters={"rope_type": "default", "rope_theta": 100.0}),
+    "jina_embeddings_v3_texts": lambda size: bert(size, "ForSequenceClassification", "JinaEmbeddingsV3", pad_token_id=1, **THREE),
     "vit_images": lambda size: vit(size, **THREE),
     "vit_base": lambda size: vit(size, "Model", hidden_act="gelu_new", num_channels=2),
     "deit_images": lambda size: vit(size, family="DeiT", **THREE),
@@ -532,10 +602,11 @@ def randomized(model, seed):
     """Randomises all parameters, including biases and gains, which start as zeros and ones."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for key, parameter in model.named_parameters():
+        for whole, parameter in model.named_parameters():
+            key = whole.removeprefix("rembert.")  # not an embedding
             numbers = torch.randn(parameter.shape, generator=random)
             norm = "norm" in key.lower() or ".ln_" in key
-            if parameter.dim() > 1 and ("emb" not in key or "project" in key) and ".wte" not in key and ".wpe" not in key:
+            if parameter.dim() > 1 and ("emb" not in key or "project" in key or "mapping" in key) and ".wte" not in key and ".wpe" not in key:
                 numbers *= 1.3 / parameter.shape[-1] ** 0.5
                 if key.endswith("Attention.q.weight"):
                     numbers *= model.config.d_kv**-0.5  # T5 does not scale its scores
@@ -547,6 +618,8 @@ def randomized(model, seed):
         for key, buffer in model.named_buffers():
             if key.endswith("layer_scalar"):  # Gemma 4's factors of layers
                 buffer.fill_(0.5 + torch.rand((), generator=random))
+            elif key.endswith("mlp.gate.e_score_correction_bias") or key.endswith("mlp.e_score_correction_bias"):
+                buffer.copy_(0.3 * torch.randn(buffer.shape, generator=random))
     if not of_pairs(model):  # their tables are tied on construction
         model.tie_weights()
     return model

@@ -125,6 +125,30 @@ TEST(Pretrained, NamesTheKindOfLayersOfAModelTypeThatHasNoSoftmaxAttention) {
   }
 }
 
+TEST(Pretrained, TheFirstNamesOfNomicBertsFieldsAreRead) {
+  const Copy first("nomic_bert_base");
+  for (const auto& [name, older] : {std::pair("hidden_size", "n_embd"),
+                                    {"num_hidden_layers", "n_layer"},
+                                    {"num_attention_heads", "n_head"},
+                                    {"intermediate_size", "n_inner"},
+                                    {"layer_norm_eps", "layer_norm_epsilon"},
+                                    {"head_dim", "n_positions"},
+                                    {"max_position_embeddings", "max_trained_positions"}})
+    first.replace("config.json", concat("\"", name, "\""), concat("\"", older, "\""));
+  first.replace("config.json",
+                "\"rope_parameters\": {\n    \"rope_theta\": 1000.0,\n    \"rope_type\": \"default\"\n  }",
+                "\"rotary_emb_base\": 1000");
+  first.add_field(
+      R"("activation_function": "swiglu", "rotary_scaling_factor": null, "use_rms_norm": null, "prenorm": false)");
+  nn::ForwardContext context;
+  const auto hidden = [&](const std::filesystem::path& folder) {
+    return (*load_text_encoder(folder))(first.one.texts, context, first.one.expected["types"]).value();
+  };
+  EXPECT_TRUE(std::ranges::equal(hidden(first.folder.path()).values(), hidden(first.one.folder).values()));
+  first.replace("config.json", "\"prenorm\": false", "\"prenorm\": true");
+  expect_parts(first.encoder_error(), {"prenorm", "false", "true"});
+}
+
 TEST(Pretrained, RejectsClassesWithAnotherComputation) {
   const Copy classifier("gpt2");
   classifier.replace("config.json", "GPT2LMHeadModel", "GPT2ForSequenceClassification");

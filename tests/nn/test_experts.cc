@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <string>
@@ -46,6 +47,23 @@ std::vector<Mixture> mixtures() {
           {clamped, {.count = 4, .per_token = 2, .router_bias = true}},
           {plain, {.count = 6, .per_token = 2, .sparse_mixer = 0.6f}},
           {plain, {.count = 6, .per_token = 2, .correction_bias = true, .shared_d_ff = 4}},
+          {plain,
+           {.count = 6,
+            .per_token = 3,
+            .sigmoid = true,
+            .scale = 2.5f,
+            .groups = 3,
+            .group_choices = 2,
+            .correction_bias = true}},
+          {plain,
+           {.count = 8,
+            .per_token = 2,
+            .normalise = false,
+            .scale = 0.5f,
+            .groups = 4,
+            .group_choices = 2,
+            .group_scores = 1}},
+          {plain, {.count = 4, .per_token = 2, .normalise = false, .sigmoid = true}},
           {ungated, {.count = 3, .per_token = 1, .normalise = false, .shared_d_ff = 9}}};
 }
 
@@ -64,12 +82,25 @@ class MixtureFormulas {
 
   Row logits(const Row& x) const { return linear("router", x); }
   std::vector<size_t> chosen(const Row& x) const {
-    Row z = logits(x);
-    if (const auto correction = numbers_.find("correction.e_score_correction_bias");
-        correction != numbers_.end()) {
-      double sum = 0;
-      for (const double one : z) sum += std::exp(one);
-      for (size_t e = 0; e < z.size(); ++e) z[e] = std::exp(z[e]) / sum + correction->second[e];
+    const nn::ExpertOptions& options = mixture_.options;
+    Row z = probabilities(x);
+    if (options.correction_bias) {
+      const Row& correction = numbers_.at("correction.e_score_correction_bias");
+      for (size_t e = 0; e < z.size(); ++e) z[e] += correction[e];
+    }
+    const auto groups = static_cast<size_t>(options.groups), width = z.size() / groups;
+    std::vector<std::pair<double, size_t>> scores;
+    for (size_t g = 0; g < groups; ++g) {
+      Row own(z.begin() + static_cast<std::ptrdiff_t>(g * width),
+              z.begin() + static_cast<std::ptrdiff_t>((g + 1) * width));
+      std::ranges::sort(own, std::greater<>());
+      double score = 0;
+      for (size_t i = 0; groups > 1 && i < static_cast<size_t>(options.group_scores); ++i) score += own[i];
+      scores.emplace_back(-score, g);
+    }
+    std::ranges::sort(scores);
+    for (size_t left = static_cast<size_t>(options.group_choices); left < groups; ++left) {
+      for (size_t i = 0; i < width; ++i) z[scores[left].second * width + i] = -1e30;
     }
     std::vector<size_t> order(z.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -78,15 +109,19 @@ class MixtureFormulas {
     return order;
   }
 
-  Row operator()(const Row& x) const {
-    const Row z = logits(x);
-    const std::vector<size_t> experts = chosen(x);
+  Row probabilities(const Row& x) const {
+    Row z = logits(x);
     double sum = 0;
-    if (mixture_.options.normalise) {
-      for (const size_t e : experts) sum += std::exp(z[e]);
-    } else {
-      for (const double one : z) sum += std::exp(one);
-    }
+    for (const double one : z) sum += std::exp(one);
+    for (double& one : z) one = mixture_.options.sigmoid ? exact_sigmoid(one) : std::exp(one) / sum;
+    return z;
+  }
+
+  Row operator()(const Row& x) const {
+    const Row z = logits(x), p = probabilities(x);
+    const std::vector<size_t> experts = chosen(x);
+    double sum = mixture_.options.normalise ? 0 : 1;
+    for (const size_t e : experts) sum += mixture_.options.normalise ? p[e] : 0;
     Row y(x.size());
     // The sum over the experts that compete with the expert of this rank (Liu et al. 2023).
     const auto competing = [&](size_t rank) {
@@ -104,7 +139,8 @@ class MixtureFormulas {
     };
     for (size_t rank = 0; rank < experts.size(); ++rank) {
       const size_t e = experts[rank];
-      add(std::exp(z[e]) / (mixture_.options.sparse_mixer > 0 ? competing(rank) : sum),
+      add(mixture_.options.sparse_mixer > 0 ? std::exp(z[e]) / competing(rank)
+                                            : double{mixture_.options.scale} * p[e] / sum,
           concat("experts.", e));
     }
     const nn::ExpertOptions& options = mixture_.options;

@@ -27,7 +27,7 @@ nn::StackOptions different_layers(bool reads_memory = false) {
   a.reads_memory = reads_memory;
   a.norm_kind = nn::NormKind::rms;
   a.activation = Activation::silu;
-  std::vector<nn::LayerOptions> layers(9, a);
+  std::vector<nn::LayerOptions> layers(11, a);
   layers[0].key_heads = 2;
   layers[0].d_k = 6;
   layers[0].d_v = 5;
@@ -78,6 +78,13 @@ nn::StackOptions different_layers(bool reads_memory = false) {
   layers[8].attention = {.positions = {.kind = nn::PositionKind::rotary, .rotary_angles = 3},
                          .query_key_norm = nn::QueryKeyNorm::head};
   layers[8].attention.keys_as_values = layers[8].attention.value_norm = !reads_memory;
+  for (const size_t i : {size_t{9}, size_t{10}}) {
+    layers[i].key_heads = layers[i].heads;
+    layers[i].d_k = 6;
+    layers[i].d_v = 5;
+    layers[i].attention = {.positions = {.kind = nn::PositionKind::rotary, .rotary_features = 4},
+                           .latent = {.rank = 7, .query_rank = i == 9 ? 6 : 0}};
+  }
   return {.layers = layers, .final_norm = true};
 }
 
@@ -165,12 +172,45 @@ class Formulas {
     }
   }
 
+  // Each head's features: `part` of the first rows, then those of the second.
+  static Rows in_front(const Rows& first, const Rows& second, size_t part, int64_t heads) {
+    Rows both(first.size());
+    for (size_t i = 0; i < first.size(); ++i) {
+      const size_t rest = second[i].size() / static_cast<size_t>(heads);
+      for (size_t h = 0; h < static_cast<size_t>(heads); ++h) {
+        for (size_t c = 0; c < part; ++c) both[i].push_back(first[i][h * part + c]);
+        for (size_t c = 0; c < rest; ++c) both[i].push_back(second[i][h * rest + c]);
+      }
+    }
+    return both;
+  }
+
   Rows attention(const nn::MultiheadAttentionOptions& given, const std::string& name, const Rows& x,
                  const Rows& memory, bool causal) const {
     const nn::MultiheadAttentionOptions o = nn::completed(given);
     const nn::AttentionVariant& variant = o.variant;
-    Rows q = linear(name + "q_proj", x), k = linear(name + "k_proj", memory),
-         v = variant.keys_as_values ? k : linear(name + "v_proj", memory);
+    const bool latent = variant.latent.rank > 0;
+    const nn::NormOptions latent_norm{
+        .features = variant.latent.rank, .kind = nn::NormKind::rms, .epsilon = 1e-6f};
+    nn::NormOptions query_norm = latent_norm;
+    query_norm.features = variant.latent.query_rank;
+    const Rows reads = variant.latent.query_rank > 0
+                           ? norm(query_norm, name + "q_a_norm", linear(name + "q_a_proj", x))
+                           : x,
+               written = latent ? norm(latent_norm, name + "kv_a_norm", linear(name + "kv_a_proj", memory))
+                                : memory;
+    Rows q = linear(name + "q_proj", reads), k = linear(name + "k_proj", written),
+         v = variant.keys_as_values ? k : linear(name + "v_proj", written);
+    if (latent) {
+      const auto part = static_cast<size_t>(variant.positions.rotary_features);
+      q = in_front(linear(name + "q_rope_proj", reads), q, part, o.heads);
+      Rows shared = linear(name + "k_rope_proj", memory);
+      for (Row& row : shared) {
+        const Row one = row;
+        for (int64_t h = 1; h < o.heads; ++h) row.insert(row.end(), one.begin(), one.end());
+      }
+      k = in_front(shared, k, part, o.heads);
+    }
     for (Rows* rows : {&q, &k, &v}) {
       for (Row& row : *rows) {
         for (double& one : row) {

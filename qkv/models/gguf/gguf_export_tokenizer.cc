@@ -166,6 +166,8 @@ Vocabulary vocabulary_of(const JsonValue& document, int64_t rows) {
   });
   const bool normalizes = document.has("normalizer");
   for (const JsonValue& token : document["added_tokens"].items()) {
+    // GGUF has no field for these. llama.cpp guesses Phi-3's "rstrip" from "general.name"; other readers do
+    // not.
     for (const char* const key : {"single_word", "lstrip", "rstrip"}) require_flag(token, key, false);
     if (normalizes) require_flag(token, "normalized", false);
     put(token, token["content"].string(), token["id"].integer(0, rows - 1),

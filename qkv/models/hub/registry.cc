@@ -51,6 +51,7 @@ LanguageFamily hyperclovax_family();
 LanguageFamily internlm3_family();
 LanguageFamily iquestcoder_family();
 LanguageFamily jais2_family();
+LanguageFamily minicpm3_family();
 LanguageFamily ministral3_family();
 LanguageFamily ministral_family();
 LanguageFamily mpt_family();
@@ -72,17 +73,25 @@ LanguageFamily stablelm_family();
 LanguageFamily starcoder2_family();
 LanguageFamily vaultgemma_family();
 LanguageFamily xglm_family();
+LanguageFamily deepseek_v2_family();
+LanguageFamily deepseek_v3_family();
+LanguageFamily dots1_family();
+LanguageFamily youtu_family();
 LanguageFamily ernie4_5_moe_family();
 LanguageFamily flex_olmo_family();
+LanguageFamily glm4_moe_family();
+LanguageFamily glm4_moe_lite_family();
 LanguageFamily gpt_oss_family();
 LanguageFamily granitemoe_family();
 LanguageFamily granitemoe_swa_family();
 LanguageFamily granitemoeshared_family();
+LanguageFamily minimax_m2_family();
 LanguageFamily mixtral_family();
 LanguageFamily olmoe_family();
 LanguageFamily phimoe_family();
 LanguageFamily qwen2_moe_family();
 LanguageFamily qwen3_moe_family();
+LanguageFamily solar_open_family();
 
 // Of several families with as many fields of an unknown folder, the first is called the nearest.
 std::span<const LanguageFamily> language_families() {
@@ -121,6 +130,7 @@ std::span<const LanguageFamily> language_families() {
                                     internlm3_family(),
                                     iquestcoder_family(),
                                     jais2_family(),
+                                    minicpm3_family(),
                                     ministral3_family(),
                                     ministral_family(),
                                     mpt_family(),
@@ -142,17 +152,25 @@ std::span<const LanguageFamily> language_families() {
                                     starcoder2_family(),
                                     vaultgemma_family(),
                                     xglm_family(),
+                                    deepseek_v2_family(),
+                                    deepseek_v3_family(),
+                                    dots1_family(),
+                                    youtu_family(),
                                     ernie4_5_moe_family(),
                                     flex_olmo_family(),
+                                    glm4_moe_family(),
+                                    glm4_moe_lite_family(),
                                     gpt_oss_family(),
                                     granitemoe_family(),
                                     granitemoe_swa_family(),
                                     granitemoeshared_family(),
+                                    minimax_m2_family(),
                                     mixtral_family(),
                                     olmoe_family(),
                                     phimoe_family(),
                                     qwen2_moe_family(),
-                                    qwen3_moe_family()};
+                                    qwen3_moe_family(),
+                                    solar_open_family()};
   return kFamilies;
 }
 
@@ -166,13 +184,28 @@ EncoderFamily electra_family();
 EncoderFamily modernbert_family();
 EncoderFamily mpnet_family();
 EncoderFamily nomic_bert_family();
+EncoderFamily albert_family();
+EncoderFamily ernie_family();
+EncoderFamily eurobert_family();
+EncoderFamily megatron_bert_family();
+EncoderFamily rembert_family();
+EncoderFamily roberta_prelayernorm_family();
+EncoderFamily xlm_roberta_xl_family();
+EncoderFamily jina_embeddings_v3_family();
 EncoderFamily t5_encoder_family();
 
 std::span<const EncoderFamily> encoder_families() {
   static const std::vector<EncoderFamily> kFamilies = [] {
-    std::vector families{bert_family(),       roberta_family(),    xlm_roberta_family(), camembert_family(),
-                         distilbert_family(), data2vec_family(),   electra_family(),     modernbert_family(),
-                         mpnet_family(),      nomic_bert_family(), t5_encoder_family()};
+    std::vector families{bert_family(),           roberta_family(),
+                         xlm_roberta_family(),    camembert_family(),
+                         distilbert_family(),     data2vec_family(),
+                         electra_family(),        modernbert_family(),
+                         mpnet_family(),          nomic_bert_family(),
+                         albert_family(),         ernie_family(),
+                         eurobert_family(),       megatron_bert_family(),
+                         rembert_family(),        roberta_prelayernorm_family(),
+                         xlm_roberta_xl_family(), jina_embeddings_v3_family(),
+                         t5_encoder_family()};
     for (const LanguageFamily& family : language_families()) families.push_back(as_encoders(family));
     return families;
   }();

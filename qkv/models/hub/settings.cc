@@ -83,20 +83,21 @@ void add(List& list, const nn::PositionOptions& options) {
 
 void add(List& list, const nn::AttentionVariant& attention) {
   const auto& [bias, positions, scale, softcap, window, query_key_norm, clip, sinks, keys_as_values,
-               value_norm] = attention;
+               value_norm, latent] = attention;
   list("bias.query", bias.query, "bias.key", bias.key, "bias.value", bias.value, "bias.output", bias.output);
   list.within("positions", attention.positions);
   list("scale", scale ? field_text(*scale) : "1/sqrt(d_k)", "softcap", softcap, "window", window,
        "query_key_norm", query_key_norm, "clip", clip, "sinks", sinks, "keys_as_values", keys_as_values,
-       "value_norm", value_norm);
+       "value_norm", value_norm, "latent.rank", latent.rank, "latent.query_rank", latent.query_rank);
 }
 
 void add(List& list, const nn::ExpertOptions& experts) {
-  const auto& [count, per_token, normalise, sparse_mixer, router_bias, correction_bias, shared_d_ff,
-               shared_gate] = experts;
-  list("count", count, "per_token", per_token, "normalise", normalise, "sparse_mixer", sparse_mixer,
-       "router_bias", router_bias, "correction_bias", correction_bias, "shared_d_ff", shared_d_ff,
-       "shared_gate", shared_gate);
+  const auto& [count, per_token, normalise, sigmoid, scale, groups, group_choices, group_scores, sparse_mixer,
+               router_bias, correction_bias, shared_d_ff, shared_gate] = experts;
+  list("count", count, "per_token", per_token, "normalise", normalise, "sigmoid", sigmoid, "scale", scale,
+       "groups", groups, "group_choices", group_choices, "group_scores", group_scores, "sparse_mixer",
+       sparse_mixer, "router_bias", router_bias, "correction_bias", correction_bias, "shared_d_ff",
+       shared_d_ff, "shared_gate", shared_gate);
 }
 
 void add(List& list, const nn::LayerOptions& layer) {
@@ -116,7 +117,7 @@ void add(List& list, const nn::LayerOptions& layer) {
 }
 
 void add(List& list, const nn::StackOptions& stack) {
-  list("final_norm", stack.final_norm, "layers", stack.size());
+  list("final_norm", stack.final_norm, "repeats", stack.repeats, "layers", stack.size());
   for (size_t i = 0; i < stack.layers.size(); ++i) list.within(concat("layers.", i), stack.layers[i]);
 }
 

@@ -32,6 +32,22 @@ double usual_magnitude(const Fields& fields, double factor) {
   return (scale * 0.1 * std::log(factor) + 1) / (whole * 0.1 * std::log(factor) + 1);
 }
 
+// "mscale_all_dim" m: the scores are multiplied by the square of the usual magnitude with m ln(factor).
+void score_field(const Fields& fields, nn::LayerOptions& layer, double factor) {
+  const double plain = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(layer.d_k, 1))),
+               steps = 0.1 * std::log(factor);
+  std::optional<float>& scale = layer.attention.scale;
+  const auto scaled = [&](double m) { return static_cast<float>(plain * (m * steps + 1) * (m * steps + 1)); };
+  double m = 0;
+  if (!fields.reads() && scale && steps > 0) {
+    m = (std::sqrt(double{*scale} / plain) - 1) / steps;
+    // That of few digits, if there is one with this effect.
+    if (const double brief = std::round(1e4 * m) / 1e4; scaled(brief) == *scale) m = brief;
+  }
+  if (fields.reads() || m != 0) fields("mscale_all_dim", m, 0);
+  if (m != 0 && steps > 0) scale = scaled(m);
+}
+
 // The base that has the effect of Hunyuan's "alpha", if the type is "dynamic".
 bool alpha_fields(const Fields& fields, nn::LayerOptions& layer) {
   std::string type = "default";
@@ -126,6 +142,7 @@ void rotary_fields(const Fields& fields, nn::LayerOptions& layer, const LlamaDef
     fields("beta_slow", scaling.slow, 1);
     fields("beta_fast", scaling.fast, 32);
     fields("attention_factor", scaling.magnitude, usual_magnitude(fields, scaling.factor));
+    if (defaults.scaled_scores) score_field(fields, layer, scaling.factor);
     if (fields.reads() || !scaling.truncate) fields("truncate", scaling.truncate, true);
     if (defaults.query_growth) fields("llama_4_scaling_beta", scaling.query_growth);
     fields.irrelevant("max_position_embeddings");
@@ -160,7 +177,7 @@ void position_fields(const Fields& fields, Described<LanguageModelConfig>& model
   auto& [config, layer, layers] = model;
   const nn::RotaryScaling& scaling = layer.attention.positions.rotary_scaling;
   int64_t all = all_positions(config, scaling);
-  fields("max_position_embeddings", all, defaults.max_positions);
+  fields(defaults.positions_field, all, defaults.max_positions);
   int64_t first = scaling.kind == Kind::longrope ? scaling.first_positions : all;
   if (defaults.first_positions > 0)
     fields("original_max_position_embeddings", first, defaults.first_positions);
@@ -180,7 +197,7 @@ void llama_sizes(const Fields& fields, Described<LanguageModelConfig>& model, co
   auto& [config, layer, layers] = model;
   fields("vocab_size", config.vocabulary);
   fields("hidden_size", layer.d_model);
-  fields("intermediate_size", layer.d_ff);
+  if (defaults.dense_width) fields("intermediate_size", layer.d_ff);
   fields(defaults.layers_field, layers);
   fields("num_attention_heads", layer.heads);
   const bool as_heads = defaults.key_heads == 0 || fields.is_null("num_key_value_heads");

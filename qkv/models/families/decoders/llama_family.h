@@ -15,17 +15,20 @@ struct LlamaDefaults {
   int64_t head_width = 0;  // 0: d_model / heads
   double epsilon = 1e-6, rotary_base = 10000;
   bool tied = false;
+  bool dense_width = true;  // "intermediate_size"; the family has none if all layers have experts
   const char* activation_field = "hidden_act";  // null: the family visits it
   const char* activation = "silu";
   // "partial_rotary_factor", the share of a head's features that is rotated; 0: the family has no such field.
   double rotary_share = 0;
   Fields::Key layers_field = "num_hidden_layers", epsilon_field = "rms_norm_eps",
-              share_field = "partial_rotary_factor", base_field = "rope_theta";
+              share_field = "partial_rotary_factor", base_field = "rope_theta",
+              positions_field = "max_position_embeddings";
   // "original_max_position_embeddings" beside the fields of longrope; 0: the family has no such field.
   int64_t first_positions = 0;
-  bool query_growth = false;  // has "llama_4_scaling_beta"
-  bool magnitudes = false;    // longrope has "short_mscale" and "long_mscale" (Phi-3.5-MoE)
-  bool fixed_alpha = false;   // "dynamic" scaling has an "alpha", which does not depend on the length
+  bool query_growth = false;   // has "llama_4_scaling_beta"
+  bool magnitudes = false;     // longrope has "short_mscale" and "long_mscale" (Phi-3.5-MoE)
+  bool scaled_scores = false;  // yarn's "mscale_all_dim" also has a factor of the scores (latent attention)
+  bool fixed_alpha = false;    // "dynamic" scaling has an "alpha", which does not depend on the length
 };
 
 // Blocks without biases and without a window.

@@ -6,6 +6,14 @@ Described<TextEncoderConfig> bert_base() {
   return {.config = {.embedding = {.positions = {.kind = nn::PositionKind::learned}, .norm = true}}};
 }
 
+Described<TextEncoderConfig> pre_norm_bert_base(bool embedding_norm) {
+  Described<TextEncoderConfig> model = bert_base();
+  model.config.embedding.norm = embedding_norm;
+  model.config.encoder.final_norm = true;
+  model.layer.norm = nn::NormPlacement::pre;
+  return model;
+}
+
 void bert_fields(const Fields& fields, Described<TextEncoderConfig>& model) {
   auto& [config, layer, layers] = model;
   nn::EmbeddingConfig& embedding = config.embedding;
@@ -38,6 +46,15 @@ WeightMap bert_weight_map(const TextEncoderConfig& config, const std::string& mo
                     {"encoder.layers.#.final_layer_norm", layer + "output.LayerNorm"}},
           .prefix = model + ".",
           .computed = {"embeddings.position_ids", "embeddings.token_type_ids"}};
+}
+
+WeightMap with_norms(WeightMap map, const std::string& model, const char* of_attention,
+                     const char* of_feed_forward, const char* final_norm) {
+  const std::string ours = "encoder.layers.#.", theirs = model + ".encoder.layer.#.";
+  map.rules.insert(map.rules.begin(), {{ours + "self_attn_layer_norm", theirs + of_attention},
+                                       {ours + "final_layer_norm", theirs + of_feed_forward},
+                                       {"encoder.layer_norm", concat(model, ".", final_norm)}});
+  return map;
 }
 
 }  // namespace qkv::models

@@ -24,11 +24,17 @@ void block_fields(const Fields& fields, Described<Config>& model, double dropout
 
 // Post-norm blocks after learned positions, token types and a norm.
 Described<TextEncoderConfig> bert_base();
+// Pre-norm blocks and a norm after the last one. `embedding_norm`: whether the embeddings have one.
+Described<TextEncoderConfig> pre_norm_bert_base(bool embedding_norm);
 // All fields but those of BERT or RoBERTa alone. Position 0 is a row of the table, the first by default.
 void bert_fields(const Fields& fields, Described<TextEncoderConfig>& model);
 
 // The tensor names of embeddings and blocks in BERT's files, which RoBERTa shares: `model` is "bert" or
 // "roberta"; `head` is the other name of the table of a masked language model.
 WeightMap bert_weight_map(const TextEncoderConfig& config, const std::string& model, const std::string& head);
+
+// The map with other names of the norms, within "<model>.encoder.layer.#." and within "<model>.".
+WeightMap with_norms(WeightMap map, const std::string& model, const char* of_attention,
+                     const char* of_feed_forward, const char* final_norm);
 
 }  // namespace qkv::models

@@ -1,5 +1,7 @@
 // Nomic BERT (Nussbaum et al. 2024): BERT's post-norm blocks with rotary positions, a gated feed-forward, and
-// no biases but the norms'. Tensors have the names of the first folders, which transformers 5 writes, too.
+// no biases but the norms'. Tensors have the names of the first folders, which transformers 5 writes, too;
+// the first config.json has GPT-2's names of fields. Jina embeddings 3 (Sturua et al. 2024) have biases and
+// no gate.
 
 #include "qkv/models/families/decoders/llama_family.h"
 #include "qkv/models/families/encoders/bert_family.h"
@@ -8,22 +10,92 @@
 namespace qkv::models {
 namespace {
 
-void table(const Fields& fields, Described<TextEncoderConfig>& model) {
-  nn::EmbeddingConfig& embedding = model.config.embedding;
-  fields("vocab_size", model.config.vocabulary);
-  fields("type_vocab_size", embedding.token_types, 2);
-  block_fields(fields, model, 0, "silu");
+void rotary_positions(const Fields& fields, Described<TextEncoderConfig>& model,
+                      const LlamaDefaults& defaults) {
   Described<LanguageModelConfig> decoder = as_decoder(model);
   fields("head_dim", decoder.layer.d_k,
          decoder.layer.heads > 0 ? decoder.layer.d_model / decoder.layer.heads : 0);
   decoder.layer.d_v = decoder.layer.d_k;
-  position_fields(fields, decoder, {.max_positions = 2048, .rotary_base = 1000});
+  position_fields(fields, decoder, defaults);
   read_decoder(decoder, model);
   fields.expect("tie_word_embeddings", true);
   fields.irrelevant("classifier_dropout");
-  embedding.epsilon = model.layer.epsilon;
-  embedding.dropout = model.layer.dropout;
-  model.config.masked_language_activation = model.layer.activation;
+  model.config.embedding.epsilon = model.layer.epsilon;
+  model.config.embedding.dropout = model.layer.dropout;
+}
+
+// Fields of the first folders, whose other names are below.
+void first_fields(const Fields& fields) {
+  fields.expect("activation_function", "swiglu");
+  fields.expect(
+      "causal mlp_fc1_bias mlp_fc2_bias parallel_block parallel_block_tied_norm prenorm qkv_proj_bias",
+      false);
+  fields.expect("rotary_emb_interleaved scale_attn_by_inverse_layer_idx use_rms_norm", false);
+  fields.expect("scale_attn_weights", true);
+  fields.expect("rotary_emb_fraction", 1.0);
+  for (const char* key : {"rotary_emb_scale_base", "rotary_scaling_factor"})
+    fields.require(key, fields.absent(key), "null");
+  // The length to which texts were extended untrained, and how the first program computes.
+  fields.irrelevant(
+      "dense_seq_output embd_pdrop fused_bias_fc fused_dropout_add_ln n_positions pad_vocab_size_multiple "
+      "reorder_and_upcast_attn rotary_emb_scale_base rotary_scaling_factor summary_activation "
+      "summary_first_dropout summary_proj_to_labels summary_type summary_use_proj use_flash_attn "
+      "use_xentropy");
+}
+
+void table(const Fields& fields, Described<TextEncoderConfig>& model) {
+  nn::LayerOptions& layer = model.layer;
+  fields("vocab_size", model.config.vocabulary);
+  fields("type_vocab_size", model.config.embedding.token_types, 2);
+  fields({"hidden_size", "n_embd"}, layer.d_model);
+  fields({"num_hidden_layers", "n_layer"}, model.layers);
+  fields({"num_attention_heads", "n_head"}, layer.heads);
+  fields({"intermediate_size", "n_inner"}, layer.d_ff);
+  fields("hidden_act", layer.activation, "silu");
+  fields({"layer_norm_eps", "layer_norm_epsilon"}, layer.epsilon, 1e-12);
+  fields({"hidden_dropout_prob", "resid_pdrop"}, layer.dropout, 0);
+  fields({"attention_probs_dropout_prob", "attn_pdrop"}, layer.attention_dropout, 0);
+  rotary_positions(fields, model,
+                   {.max_positions = 2048,
+                    .rotary_base = 1000,
+                    .base_field = {"rope_theta", "rotary_emb_base"},
+                    .positions_field = {"max_position_embeddings", "max_trained_positions"}});
+  if (fields.reads()) first_fields(fields);
+  model.config.masked_language_activation = layer.activation;
+}
+
+void jina_table(const Fields& fields, Described<TextEncoderConfig>& model) {
+  fields("vocab_size", model.config.vocabulary);
+  fields("type_vocab_size", model.config.embedding.token_types, 1);
+  block_fields(fields, model, 0.1);
+  rotary_positions(fields, model, {.max_positions = 8194, .rotary_base = 20000});
+}
+
+WeightMap jina_weight_map(const TextEncoderConfig& config) {
+  const std::string ours = "encoder.layers.#.", theirs = "roberta.encoder.layers.#.",
+                    decoder = "lm_head.decoder";
+  const nn::LayerOptions layer = resolved(config.encoder.first());
+  const int64_t d = layer.heads * layer.d_k;
+  const bool of_texts = config.labelled == ClassificationTarget::texts;
+  const auto also = config.masked_language ? std::vector{decoder} : std::vector<std::string>();
+  return with_rules(
+      concatenated(
+          theirs + "mixer.Wqkv", Layout::same,
+          {{ours + "self_attn.q_proj", d}, {ours + "self_attn.k_proj", d}, {ours + "self_attn.v_proj", d}}),
+      {.rules = {{.ours = "embed_tokens", .theirs = "roberta.embeddings.word_embeddings", .also = also},
+                 {"embed_types", "roberta.embeddings.token_type_embeddings"},
+                 {"embed_layer_norm", "roberta.emb_ln"},
+                 {ours + "self_attn.out_proj", theirs + "mixer.out_proj"},
+                 {ours + "self_attn_layer_norm", theirs + "norm1"},
+                 {ours + "fc1", theirs + "mlp.fc1"},
+                 {ours + "fc2", theirs + "mlp.fc2"},
+                 {ours + "final_layer_norm", theirs + "norm2"},
+                 {"pooler", of_texts ? "classifier.dense" : "roberta.pooler.dense"},
+                 {"masked_language.dense", "lm_head.dense"},
+                 {"masked_language.layer_norm", "lm_head.layer_norm"},
+                 {.ours = "masked_language", .theirs = "lm_head", .also = {decoder}},
+                 {"classifier", of_texts ? "classifier.out_proj" : "classifier"}},
+       .prefix = "roberta."});
 }
 
 WeightMap weight_map(const TextEncoderConfig& config) {
@@ -49,21 +121,40 @@ WeightMap weight_map(const TextEncoderConfig& config) {
        .prefix = "nomic_bert."});
 }
 
-}  // namespace
-
-EncoderFamily nomic_bert_family() {
-  EncoderFamily family{
-      .model_type = "nomic_bert",
-      .classes = {{.name = "NomicBertModel"}, {.name = "NomicBertForMaskedLM", .masked_language = true}},
-      .base = {},
-      .table = table,
-      .weight_map = weight_map};
-  read_decoder(llama_base(), family.base);
+EncoderFamily with_base(EncoderFamily family, const Described<LanguageModelConfig>& base) {
+  read_decoder(base, family.base);
   family.base.layer.norm = nn::NormPlacement::post;
   family.base.layer.norm_kind = nn::NormKind::layer;
   family.base.config.encoder.final_norm = family.base.config.causal = false;
   family.base.config.embedding.norm = true;
   return family;
+}
+
+}  // namespace
+
+EncoderFamily nomic_bert_family() {
+  return with_base(
+      {.model_type = "nomic_bert",
+       .classes = {{.name = "NomicBertModel"}, {.name = "NomicBertForMaskedLM", .masked_language = true}},
+       .base = {},
+       .table = table,
+       .weight_map = weight_map},
+      llama_base());
+}
+
+EncoderFamily jina_embeddings_v3_family() {
+  return with_base({.model_type = "jina_embeddings_v3",
+                    .classes = {{.name = "JinaEmbeddingsV3Model", .pooler = true},
+                                {.name = "JinaEmbeddingsV3ForMaskedLM", .masked_language = true},
+                                {.name = "JinaEmbeddingsV3ForSequenceClassification",
+                                 .pooler = true,
+                                 .labelled = ClassificationTarget::texts},
+                                {.name = "JinaEmbeddingsV3ForTokenClassification",
+                                 .labelled = ClassificationTarget::tokens}},
+                    .base = {},
+                    .table = jina_table,
+                    .weight_map = jina_weight_map},
+                   biased_base());
 }
 
 }  // namespace qkv::models

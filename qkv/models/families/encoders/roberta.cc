@@ -1,6 +1,7 @@
 // RoBERTa (Liu et al. 2019): BERT's blocks; positions count from the padding id + 1 and skip pad tokens, and
 // heads have other names. XLM-RoBERTa (Conneau et al. 2020) and CamemBERT (Martin et al. 2020) are the same
-// model with other tokenizers, data2vec (Baevski et al. 2022) with another prefix of its tensors.
+// model with other tokenizers, data2vec (Baevski et al. 2022) with another prefix of its tensors. XLM-R XL
+// (Goyal et al. 2021) and fairseq's RoBERTa with "encoder-normalize-before" have pre-norm blocks.
 
 #include <array>
 #include <string>
@@ -55,6 +56,33 @@ EncoderFamily roberta_family() {
 EncoderFamily xlm_roberta_family() {
   return family("xlm-roberta", {"XLMRobertaModel", "XLMRobertaForMaskedLM",
                                 "XLMRobertaForSequenceClassification", "XLMRobertaForTokenClassification"});
+}
+
+EncoderFamily xlm_roberta_xl_family() {
+  EncoderFamily xl = family("xlm-roberta-xl",
+                            {"XLMRobertaXLModel", "XLMRobertaXLForMaskedLM",
+                             "XLMRobertaXLForSequenceClassification", "XLMRobertaXLForTokenClassification"});
+  xl.base = pre_norm_bert_base(false);
+  xl.weight_map = [](const TextEncoderConfig& config) {
+    return with_norms(weight_map_of("roberta", config), "roberta", "attention.self_attn_layer_norm",
+                      "LayerNorm", "encoder.LayerNorm");
+  };
+  return xl;
+}
+
+EncoderFamily roberta_prelayernorm_family() {
+  const std::string model = "roberta_prelayernorm";
+  EncoderFamily before =
+      family("roberta-prelayernorm",
+             {"RobertaPreLayerNormModel", "RobertaPreLayerNormForMaskedLM",
+              "RobertaPreLayerNormForSequenceClassification", "RobertaPreLayerNormForTokenClassification"},
+             model);
+  before.base = pre_norm_bert_base(true);
+  before.weight_map = [model](const TextEncoderConfig& config) {
+    return with_norms(weight_map_of(model, config), model, "attention.LayerNorm", "intermediate.LayerNorm",
+                      "LayerNorm");
+  };
+  return before;
 }
 
 EncoderFamily data2vec_family() {
