@@ -7,10 +7,11 @@
 namespace qkv::models {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Activation>, 4> kActivations{{{"gelu", Activation::gelu_tanh},
-                                                                               {"relu", Activation::relu},
-                                                                               {"silu", Activation::silu},
-                                                                               {"swish", Activation::silu}}};
+constexpr std::array<std::pair<std::string_view, Activation>, 4> kActivations{
+    {{"gelu", Activation::gelu_tanh},
+     {"relu", Activation::relu},
+     {"silu", Activation::silu},
+     {"swish", Activation::silu}}};
 
 void table(const Fields& fields, Described<LanguageModelConfig>& model) {
   nn::LayerOptions& layer = model.layer;
