@@ -166,7 +166,7 @@ std::span<const T> converted(std::span<const T> arguments, HostCopies& kept) {
 
 // Submits a kernel of this folder with these arguments, converted.
 template <class Kernel, class... Arguments>
-void submit(Kernel kernel, HostCopies kept, const Arguments&... arguments) {
+void submit(const Kernel& kernel, HostCopies kept, const Arguments&... arguments) {
   auto all = std::make_tuple(converted(arguments, kept)...);
   reference::stream().submit(
       [kernel, kept = std::move(kept), all = std::move(all)] { std::apply(kernel, all); });

@@ -130,7 +130,7 @@ Tensor GradientSum::values_of(const Bucket& bucket, Message& message, size_t nod
 
 Tensor GradientSum::gradient_of(const Bucket& bucket, Message& message, size_t node, size_t k) const {
   if (message.present[node * bucket.parameters.size() + k] == std::byte{0}) return {};
-  const Tensor values = values_of(bucket, message, node, k);
+  Tensor values = values_of(bucket, message, node, k);
   if (dtype_ == DType::f32) return values;
   Tensor wide = Tensor::empty(values.shape());
   kernels::widen_rows({values}, wide);

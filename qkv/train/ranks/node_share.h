@@ -63,7 +63,7 @@ T NodeShare::once(const std::function<T()>& make) {
   T value;
   if (is_first()) value = make();
   if (!is_first() || !others_.empty()) {
-    value.members([this](auto&... members) { (add(members), ...); });
+    value.members([this](auto&... members) { (this->add(members), ...); });
   }
   return value;
 }

@@ -4,7 +4,7 @@
 
 namespace qkv::train {
 
-SlowRanks::SlowRanks(std::vector<int64_t> batches) {
+SlowRanks::SlowRanks(const std::vector<int64_t>& batches) {
   for (const int64_t own : batches) ranks_.push_back({.batches = own});
 }
 

@@ -15,7 +15,7 @@ class SlowRanks {
   };
 
   // `batches`: of a step, by rank.
-  explicit SlowRanks(std::vector<int64_t> batches);
+  explicit SlowRanks(const std::vector<int64_t>& batches);
 
   // Given the seconds that each rank has computed in a step, returns those to warn of. Ranks are compared
   // after each kSteps steps: one is slow if a batch has taken it more than kFactor times the median (the
