@@ -22,6 +22,7 @@
 #include "qkv/ops/rotary.h"
 #include "qkv/tensor/ragged.h"
 #include "tests/ops/gradient_check.h"
+#include "tests/support/devices.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -356,8 +357,8 @@ TEST(Mse, SquaresDifferences) {
                    .inputs = {random_tensor({3, 4}, 1), random_tensor({3, 4}, 2)}});
 }
 
-// Values and gradients on the reference device, whose memory only its kernels can access.
-TEST(GeneralOps, AgreeOnTheReferenceDevice) {
+// Values and gradients.
+TEST(GeneralOps, AgreeOnAllDevices) {
   const Offsets offsets({0, 2, 2, 4});
   const Tensor labels = Tensor::from(std::vector<int32_t>{2, -100, 0, 4}, {4}), weights = divisors({5}, 4);
   const Tensor rows = Tensor::from(std::vector<int32_t>{3, 0, 3}, {3});
@@ -379,9 +380,6 @@ TEST(GeneralOps, AgreeOnTheReferenceDevice) {
        }},
       {"mse", [](const auto& in) { return mse(in[0].columns(0, 3), in[0].columns(2, 3), Reduction::sum); }},
   };
-#ifdef QKV_WITHOUT_REFERENCE
-  GTEST_SKIP() << "needs the reference backend";
-#endif
   const std::vector<Tensor> inputs{random_tensor({4, 5}, 1), random_tensor({5}, 2)};
   for (const auto& [name, function] : functions) {
     SCOPED_TRACE(name);
@@ -398,15 +396,18 @@ TEST(GeneralOps, AgreeOnTheReferenceDevice) {
       }
       return results;
     };
-    const std::vector<Tensor> found = run(Device::cpu), expected = run(Device::reference);
-    ASSERT_EQ(found.size(), expected.size());
-    for (size_t n = 0; n < found.size(); ++n) {
-      ASSERT_EQ(found[n].shape(), expected[n].shape());
-      for (size_t i = 0; i < found[n].values().size(); ++i) {
-        ASSERT_NEAR(found[n].values()[i], expected[n].values()[i], 2e-6)
-            << "tensor " << n << ", element " << i;
+    const std::vector<Tensor> expected = run(Device::cpu);
+    qkv::testing::for_each_device([&](Device device) {
+      const std::vector<Tensor> found = run(device);
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t n = 0; n < found.size(); ++n) {
+        ASSERT_EQ(found[n].shape(), expected[n].shape());
+        for (size_t i = 0; i < found[n].values().size(); ++i) {
+          ASSERT_NEAR(found[n].values()[i], expected[n].values()[i], 2e-6)
+              << "tensor " << n << ", element " << i;
+        }
       }
-    }
+    });
   }
 }
 
