@@ -88,15 +88,22 @@ class Call {
 inline void expect_agreement(const std::string& what, double tolerance,
                              const std::function<void(Call&)>& kernel) {
   for (const int64_t misaligned : {0, 1, 3}) {
-    Call reference(Device::reference, misaligned);
-    kernel(reference);
-    const std::vector<double> expected = reference.results();
+    const auto run = [&](Device device) {
+      Call call(device, misaligned);
+      kernel(call);
+      return call.results();
+    };
+    std::vector<double> expected;
+    if (misaligned == 1) {  // the arrays of the call's arguments end before its work begins
+      const testing::QueuedReference queued;
+      expected = run(Device::reference);
+    } else {
+      expected = run(Device::reference);
+    }
     ASSERT_FALSE(expected.empty()) << what;
     for (const Device device : kDevices) {
       if (device == Device::reference || !testing::has_backend(device)) continue;
-      Call call(device, misaligned);
-      kernel(call);
-      const std::vector<double> found = call.results();
+      const std::vector<double> found = run(device);
       ASSERT_EQ(found.size(), expected.size());
       for (size_t i = 0; i < found.size(); ++i) {
         if (found[i] == expected[i]) continue;  // equal infinities too

@@ -5,13 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
-#include "qkv/models/hub/tensor_files.h"
-#include "tests/models/family_case.h"
+#include "tests/models/folder_copy.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -20,67 +18,32 @@ using namespace qkv;
 using namespace qkv::models;
 using namespace qkv::testing;
 
-// A copy of a golden folder, to be damaged.
-class Copy {
- public:
-  explicit Copy(const std::string& name) : one(name) {
-    std::filesystem::copy(one.folder, folder.path(), std::filesystem::copy_options::recursive);
-  }
-  // Replaces text in a file, which must contain it once.
-  void replace(const char* file, const std::string& from, const std::string& to) const {
-    std::string text = read_file(folder / file);
-    const size_t at = text.find(from);
-    ASSERT_NE(at, std::string::npos) << from;
-    text.replace(at, from.size(), to);
-    folder.write(file, text);
-  }
-  void add_field(const std::string& field) const { replace("config.json", "{", "{" + field + ","); }
-  void rewrite(const std::function<void(std::vector<io::NamedTensor>&)>& change) const {
-    std::vector<io::NamedTensor> tensors;
-    {
-      const io::SafetensorsFile file(folder / "model.safetensors");
-      for (const std::string& name : file.names()) tensors.push_back({name, file.tensor(name).clone()});
-    }
-    change(tensors);
-    io::write_safetensors(folder / "model.safetensors", tensors);
-  }
-  std::string language_error() const {
-    return message_of<DataError>([&] { load_language_model(folder.path()); });
-  }
-  std::string encoder_error() const {
-    return message_of<DataError>([&] { load_text_encoder(folder.path()); });
-  }
-
-  FamilyCase one;
-  Scratch folder;
-};
-
 TEST(Pretrained, RejectsUnknownFamiliesAndFieldsByName) {
   const std::filesystem::path images = QKV_TEST_DATA "/models/golden/vit_images";
   expect_parts(message_of<DataError>([&] { load_text_encoder(images); }),
                {"config.json", "model_type", "bert, roberta, ", "\"vit\""});
-  const Copy gpt2("gpt2");
+  const FolderCopy gpt2("gpt2");
   gpt2.add_field("\"wings\": 2");
   expect_parts(gpt2.language_error(), {"config.json: wings: unknown field"});
 
-  const Copy other("gpt2");
+  const FolderCopy other("gpt2");
   other.replace("config.json", "\"model_type\": \"gpt2\"", "\"model_type\": \"gpt-neox\"");
   expect_parts(other.language_error(), {"model_type", "llama, mistral", "gpt-neox"});
 
-  const Copy scaled("llama");
+  const FolderCopy scaled("llama");
   scaled.replace("config.json", "\"rope_type\": \"default\"", "\"rope_type\": \"dynamic\"");
   expect_parts(scaled.language_error(), {"rope_parameters", "rope_type", "llama3", "dynamic"});
-  const Copy old_scaled("llama");
+  const FolderCopy old_scaled("llama");
   old_scaled.add_field(R"("rope_scaling": {"type": "dynamic", "factor": 2.0})");
   expect_parts(old_scaled.language_error(), {"rope_scaling", "type", "dynamic"});
 
-  const Copy cross("bert_masked");
+  const FolderCopy cross("bert_masked");
   cross.replace("config.json", "\"is_decoder\": false", "\"is_decoder\": true");
   expect_parts(cross.encoder_error(), {"is_decoder", "expected false, found true"});
-  const Copy head("bert_masked");
+  const FolderCopy head("bert_masked");
   head.replace("config.json", "BertForMaskedLM", "BertForQuestionAnswering");
   expect_parts(head.encoder_error(), {"architectures", "BertForMaskedLM", "BertForQuestionAnswering"});
-  const Copy activation("bert_masked");
+  const FolderCopy activation("bert_masked");
   activation.replace("config.json", "\"gelu_new\"", "\"mish\"");
   expect_parts(activation.encoder_error(), {"hidden_act", "gelu", "mish"});
 }
@@ -98,7 +61,7 @@ TEST(Pretrained, DetectsTheKindOfAFolder) {
 
 // What a table would have to list, and what the folder would need.
 TEST(Pretrained, NamesTheNearestFamilyOfAnUnknownOne) {
-  const Copy llama("llama");
+  const FolderCopy llama("llama");
   llama.replace("config.json", "\"model_type\": \"llama\"", "\"model_type\": \"lama\"");
   llama.add_field(R"("hidden_activity": "gelu", "torch_dtype": "float32", "scalar_of_scores": 8)");
   const std::string nearest = "(nearest: llama; it has no hidden_activity, scalar_of_scores), found";
@@ -117,7 +80,7 @@ TEST(Pretrained, NamesTheNearestFamilyOfAnUnknownOne) {
 TEST(Pretrained, NamesTheKindOfLayersOfAModelTypeThatHasNoSoftmaxAttention) {
   for (const auto& [model_type, kind] :
        {std::pair("mamba2", "state-space layers"), {"rwkv", "linear attention or other recurrences"}}) {
-    const Copy other("llama");
+    const FolderCopy other("llama");
     other.replace("config.json", "\"model_type\": \"llama\"", concat("\"model_type\": \"", model_type, "\""));
     expect_parts(
         message_of<DataError>([&] { folder_kind(other.folder.path()); }),
@@ -126,7 +89,7 @@ TEST(Pretrained, NamesTheKindOfLayersOfAModelTypeThatHasNoSoftmaxAttention) {
 }
 
 TEST(Pretrained, TheFirstNamesOfNomicBertsFieldsAreRead) {
-  const Copy first("nomic_bert_base");
+  const FolderCopy first("nomic_bert_base");
   for (const auto& [name, older] : {std::pair("hidden_size", "n_embd"),
                                     {"num_hidden_layers", "n_layer"},
                                     {"num_attention_heads", "n_head"},
@@ -150,18 +113,18 @@ TEST(Pretrained, TheFirstNamesOfNomicBertsFieldsAreRead) {
 }
 
 TEST(Pretrained, RejectsClassesWithAnotherComputation) {
-  const Copy classifier("gpt2");
+  const FolderCopy classifier("gpt2");
   classifier.replace("config.json", "GPT2LMHeadModel", "GPT2ForSequenceClassification");
   expect_parts(classifier.language_error(), {"config.json: architectures: expected GPT2LMHeadModel or",
                                              "found [\"GPT2ForSequenceClassification\"]"});
-  const Copy gemma("llama");
+  const FolderCopy gemma("llama");
   gemma.replace("config.json", "LlamaForCausalLM", "GemmaForCausalLM");
   expect_parts(gemma.language_error(),
                {"config.json: architectures: expected LlamaForCausalLM or", "found [\"GemmaForCausalLM\"]"});
 }
 
 TEST(Pretrained, WarnsAboutCodeInTheFolder) {
-  const Copy own("gpt2");
+  const FolderCopy own("gpt2");
   own.add_field(R"("auto_map": {"AutoModelForCausalLM": "modeling_wings.WingsForCausalLM"})");
   std::string warning;
   set_log_sink([&](LogLevel level, const std::string& message) {
@@ -173,176 +136,35 @@ TEST(Pretrained, WarnsAboutCodeInTheFolder) {
 }
 
 TEST(Pretrained, RejectsInvalidValuesByName) {
-  const Copy heads("gpt2");
+  const FolderCopy heads("gpt2");
   heads.replace("config.json", "\"n_head\": 2", "\"n_head\": 3");
   expect_parts(heads.language_error(), {"config.json", "heads", "found 3"});
-  const Copy none("gpt2");
+  const FolderCopy none("gpt2");
   none.replace("config.json", "\"n_layer\": 2", "\"n_layer\": 0");
   expect_parts(none.language_error(), {"layers", "at least 1, found 0"});
-  const Copy many("gpt2");
+  const FolderCopy many("gpt2");
   many.replace("config.json", "\"n_layer\": 2", "\"n_layer\": 1000000");
   expect_parts(many.language_error(), {"layers", "at most 1000, found 1000000"});
-  const Copy wide("llama");
+  const FolderCopy wide("llama");
   wide.replace("config.json", "\"head_dim\": 4", "\"head_dim\": 268435456");
   expect_parts(wide.language_error(), {"d_k of all heads", "at most 268435456"});
-  const Copy text("gpt2");
+  const FolderCopy text("gpt2");
   text.replace("config.json", "\"n_layer\": 2", "\"n_layer\": \"two\"");
   expect_parts(text.language_error(), {"config.json: n_layer: expected an integer, found \"two\""});
-  const Copy overflowing("gpt2");  // 4 * n_embd, the default of n_inner, would not fit into 64 bits
+  const FolderCopy overflowing("gpt2");  // 4 * n_embd, the default of n_inner, would not fit into 64 bits
   overflowing.replace("config.json", "\"n_embd\": 8", "\"n_embd\": 4611686018427387904");
   expect_parts(overflowing.language_error(),
                {"config.json: n_embd: expected an integer of at most 2147483647, found 4611686018427387904"});
-  const Copy json("gpt2");
+  const FolderCopy json("gpt2");
   json.folder.write("config.json", "{\"model_type\": ");
   expect_parts(json.language_error(), {"config.json", "expected JSON"});
-  const Copy huge("gpt2");
+  const FolderCopy huge("gpt2");
   huge.add_field("\"wings\": 1e999");
   expect_parts(huge.language_error(), {"config.json", "expected JSON", "1e999"});
-  const Copy deep("gpt2");
+  const FolderCopy deep("gpt2");
   const size_t depth = 1'000'000;
   deep.add_field("\"wings\": " + std::string(depth, '[') + std::string(depth, ']'));
   expect_parts(deep.language_error(), {"config.json", "nested at most 64 deep"});
-}
-
-TEST(Pretrained, NamesMissingAndMismatchedTensors) {
-  const Copy missing("gpt2");
-  missing.rewrite([](auto& tensors) {
-    std::erase_if(tensors, [](const auto& one) { return one.name == "transformer.h.1.attn.c_attn.weight"; });
-  });
-  expect_parts(missing.language_error(),
-               {"model.safetensors", "transformer.h.1.attn.c_attn.weight", "[8, 24]", "found none"});
-  const Copy shape("gpt2");
-  shape.replace("config.json", "\"n_inner\": 12", "\"n_inner\": 13");
-  expect_parts(shape.language_error(), {"transformer.h.0.mlp.c_fc.weight", "[8, 13]", "[8, 12]"});
-  const Copy dtype("gpt2");
-  dtype.rewrite([](auto& tensors) {
-    for (auto& one : tensors) {
-      if (one.name == "transformer.ln_f.bias") one.tensor = Tensor::zeros({8}, DType::i32);
-    }
-  });
-  expect_parts(dtype.language_error(), {"transformer.ln_f.bias", "F32", "I32"});
-}
-
-TEST(Pretrained, FindsShardsByTheIndex) {
-  const Copy whole("llama_grouped+shards");
-  nn::ForwardContext context;
-  expect_close(flat((*load_language_model(whole.folder.path()))(whole.one.texts, context).value()),
-               whole.one.expected["hidden"], "hidden", 5e-6);
-  std::string shard;
-  for (const auto& entry : std::filesystem::directory_iterator(whole.folder.path())) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("model-00002-of")) shard = name;
-  }
-  ASSERT_FALSE(shard.empty());
-  std::filesystem::rename(whole.folder / shard.c_str(), whole.folder / "elsewhere");
-  expect_parts(whole.language_error(), {"model.safetensors.index.json", shard, "no such file"});
-  // An invalid file name is a missing file.
-  const std::string too_long(300, 'x');
-  whole.replace("model.safetensors.index.json", shard, too_long);
-  expect_parts(whole.language_error(), {"model.safetensors.index.json", too_long, "no such file"});
-  whole.replace("model.safetensors.index.json", too_long, shard);
-  whole.replace("model.safetensors.index.json", shard, "../" + shard);
-  expect_parts(whole.language_error(), {"the name of a file beside it", "../" + shard});
-}
-
-TEST(Pretrained, AnIndexMayNameBuffersThatAreNotStored) {
-  const Copy whole("llama_grouped+shards");
-  const std::string index = read_file(whole.folder / "model.safetensors.index.json");
-  const size_t at = index.find("\"model.layers.1.mlp.up_proj.weight\"");
-  ASSERT_NE(at, index.npos);
-  std::string more = index;
-  more.insert(at, "\"model.rotary_emb.inv_freq\": \"model-00001-of-00002.safetensors\", ");
-  const size_t shard = index.find("model-0", at);
-  more.replace(more.find("model-00001-of-00002.safetensors", at), 32,
-               index.substr(shard, index.find('"', shard) - shard));
-  whole.folder.write("model.safetensors.index.json", more);
-  EXPECT_NO_THROW(load_language_model(whole.folder.path()));
-  more.replace(more.find("model.layers.1.mlp.up_proj.weight"), 33, "model.layers.1.mlp.up_proj.height");
-  whole.folder.write("model.safetensors.index.json", more);
-  expect_parts(whole.language_error(), {"model.safetensors.index.json", "model.layers.1.mlp.up_proj.weight"});
-}
-
-// Files written by safetensors' save_model() have tied tensors under one of their names.
-TEST(Pretrained, ReadsTiedTensorsUnderTheOtherName) {
-  nn::ForwardContext context;
-  const auto rename = [](const Copy& copy, const std::string& from, const std::string& to) {
-    copy.rewrite([&](auto& tensors) {
-      const auto found = std::ranges::find(tensors, from, &io::NamedTensor::name);
-      ASSERT_NE(found, tensors.end()) << from;
-      found->name = to;
-    });
-  };
-  for (const auto& [name, table] : {std::pair("gpt2", "transformer.wte.weight"),
-                                    {"llama_grouped", "model.embed_tokens.weight"},
-                                    {"mistral", "model.embed_tokens.weight"}}) {
-    const Copy copy(name);
-    const auto expected = load_language_model(copy.one.folder);
-    if (!expected->config().tied)
-      copy.replace("config.json", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
-    const auto tied = load_language_model(copy.folder.path());
-    const Tensor before = tied->logits()((*tied)(copy.one.texts, context)).value();
-    copy.rewrite([](auto& tensors) {
-      std::erase_if(tensors, [](const auto& one) { return one.name == "lm_head.weight"; });
-    });
-    rename(copy, table, "lm_head.weight");
-    const auto found = load_language_model(copy.folder.path());
-    const Tensor after = found->logits()((*found)(copy.one.texts, context)).value();
-    if (expected->config().tied) {
-      EXPECT_TRUE(std::ranges::equal(before.values(), after.values())) << name;
-    }
-    EXPECT_TRUE(found->config().tied) << name;
-  }
-  for (const auto& [name, table, head] :
-       {std::tuple("bert_masked", "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),
-        {"roberta_masked", "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"},
-        {"distilbert_masked", "distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"}}) {
-    const Copy copy(name);
-    const Tensor types = copy.one.expected["types"];
-    const auto logits = [&] {
-      const auto model = load_text_encoder(copy.folder.path());
-      return model->masked_language_logits((*model)(copy.one.texts, context, types)).value();
-    };
-    const Tensor before = logits();
-    copy.rewrite([head = head](auto& tensors) {
-      std::erase_if(tensors, [&](const auto& one) { return one.name == head; });
-    });
-    rename(copy, table, head);
-    EXPECT_TRUE(std::ranges::equal(before.values(), logits().values())) << name;
-    // Both, and different: transformers 5 would use two tables, which these models do not have here.
-    copy.rewrite([&, head = head, table = table](auto& tensors) {
-      const auto found = std::ranges::find(tensors, head, &io::NamedTensor::name);
-      tensors.push_back({table, Tensor::zeros(found->tensor.shape())});
-    });
-    expect_parts(copy.encoder_error(), {"model.safetensors", head, table});
-  }
-}
-
-// As in transformers 5, for any value of "tie_word_embeddings".
-TEST(Pretrained, ATableAndAHeadThatDifferAreNotTied) {
-  nn::ForwardContext context;
-  const Copy copy("gpt2");
-  Tensor head;
-  copy.rewrite([&](auto& tensors) {
-    const auto table = std::ranges::find(tensors, "transformer.wte.weight", &io::NamedTensor::name);
-    head = table->tensor.clone();
-    for (float& value : head.values()) value = 0.25f - value;
-    tensors.push_back({"lm_head.weight", head});
-  });
-  const auto model = load_language_model(copy.folder.path());
-  EXPECT_FALSE(model->config().tied);
-  const Variable hidden = (*model)(copy.one.texts, context);
-  expect_close(flat(hidden.value()), copy.one.expected["hidden"], "hidden", 5e-6);
-  Tensor found;
-  model->visit([&](const std::string& name, const nn::Parameter& parameter) {
-    if (name == "lm_head.weight") found = parameter.variable.value();
-  });
-  ASSERT_TRUE(found.defined());
-  EXPECT_TRUE(std::ranges::equal(std::as_const(found).values(), head.values()));
-  copy.rewrite([&](auto& tensors) {
-    const auto table = std::ranges::find(tensors, "transformer.wte.weight", &io::NamedTensor::name);
-    std::ranges::find(tensors, "lm_head.weight", &io::NamedTensor::name)->tensor = table->tensor.clone();
-  });
-  EXPECT_TRUE(load_language_model(copy.folder.path())->config().tied) << "equal tensors";
 }
 
 // The fields that transformers 4 wrote for every model, at the values that change nothing.
@@ -352,12 +174,12 @@ TEST(Pretrained, NeutralFieldsOfOtherModelsAreNotRefused) {
          "is_decoder": false, "cross_attention_hidden_size": null, "add_cross_attention": false, "is_encoder_decoder": false,
          "tie_encoder_decoder": false, "max_length": 20, "diversity_penalty": 0.0, "typical_p": 1.0, "num_beam_groups": 1)";
   for (const char* name : {"gpt2", "llama", "mistral"}) {
-    const Copy copy(name);
+    const FolderCopy copy(name);
     copy.add_field(fields);
     EXPECT_NO_THROW(load_language_model(copy.folder.path())) << name;
   }
   for (const char* name : {"bert_masked", "roberta_masked", "distilbert_masked", "t5_encoder"}) {
-    const Copy copy(name);
+    const FolderCopy copy(name);
     copy.add_field(fields);
     EXPECT_NO_THROW(load_text_encoder(copy.folder.path())) << name;
   }
@@ -370,13 +192,13 @@ TEST(Pretrained, NeutralFieldsOfOtherModelsAreNotRefused) {
                  config.insert(config.find('{') + 1, fields + ", \"tie_word_embeddings\": true,"));
     EXPECT_NO_THROW(load_image_encoder(folder.path())) << name;
   }
-  const Copy crossed("llama");
+  const FolderCopy crossed("llama");
   crossed.add_field("\"add_cross_attention\": true");
   expect_parts(crossed.language_error(), {"add_cross_attention", "expected false, found true"});
 }
 
 TEST(Pretrained, EndsOutsideTheVocabularyEndNothing) {
-  const Copy copy("gpt2");
+  const FolderCopy copy("gpt2");
   copy.replace("config.json", "\"eos_token_id\": 2", "\"eos_token_id\": 50256");
   copy.replace("config.json", "\"bos_token_id\": 1", "\"bos_token_id\": -1");
   EXPECT_TRUE(load_language_model(copy.folder.path())->config().eos_ids.empty());
@@ -388,13 +210,13 @@ TEST(Pretrained, EndsOutsideTheVocabularyEndNothing) {
 // Variants found in published folders of these families, with equal results.
 TEST(Pretrained, ReadsAlternativeNames) {
   nn::ForwardContext context;
-  const auto expect_hidden = [&](const Copy& copy) {
+  const auto expect_hidden = [&](const FolderCopy& copy) {
     expect_close(
         flat((*load_text_encoder(copy.folder.path()))(copy.one.texts, context, copy.one.expected["types"])
                  .value()),
         copy.one.expected["hidden"], "hidden", 5e-6);
   };
-  const Copy bert("bert_pretraining");
+  const FolderCopy bert("bert_pretraining");
   bert.rewrite([](auto& tensors) {
     for (auto& one : tensors) {
       const auto respell = [&](const std::string& from, const std::string& to) {
@@ -407,14 +229,14 @@ TEST(Pretrained, ReadsAlternativeNames) {
   });
   expect_hidden(bert);
 
-  const Copy gpt2("gpt2");
+  const FolderCopy gpt2("gpt2");
   gpt2.rewrite([](auto& tensors) {
     for (auto& one : tensors) one.name = one.name.substr(std::string("transformer.").size());
   });
   expect_close(flat((*load_language_model(gpt2.folder.path()))(gpt2.one.texts, context).value()),
                gpt2.one.expected["hidden"], "hidden", 5e-6);
 
-  const Copy old("llama");
+  const FolderCopy old("llama");
   old.replace("config.json", "\"rope_parameters\"",
               "\"rope_scaling\": null, \"rope_theta\": 12345.0, \"rope_parameters\"");
   EXPECT_EQ(load_language_model(old.folder.path())->config().decoder.first().attention.positions.rotary_base,
@@ -422,7 +244,7 @@ TEST(Pretrained, ReadsAlternativeNames) {
 }
 
 TEST(Pretrained, GenerationConfigSetsTheEndTokens) {
-  const Copy copy("llama");
+  const FolderCopy copy("llama");
   EXPECT_EQ(load_language_model(copy.folder.path())->config().eos_ids, std::vector<int32_t>{2});
   copy.folder.write("generation_config.json", R"({"eos_token_id": [2, 7], "temperature": 0.6})");
   EXPECT_EQ(load_language_model(copy.folder.path())->config().eos_ids, (std::vector<int32_t>{2, 7}));
@@ -510,7 +332,7 @@ TEST(Pretrained, RejectsSettingsWithoutAField) {
 // transformers' defaults: a window of 4096 for a missing field, none for null.
 TEST(Pretrained, MistralsWindowMayBeNullOrMissing) {
   const auto window = [](const std::string& field) {
-    const Copy copy("mistral");
+    const FolderCopy copy("mistral");
     copy.replace("config.json", "\"sliding_window\": 4,", field.empty() ? "" : field + ",");
     const auto model = load_language_model(copy.folder.path());
     const Scratch saved;
@@ -523,7 +345,7 @@ TEST(Pretrained, MistralsWindowMayBeNullOrMissing) {
   EXPECT_EQ(window(""), 4096);
   EXPECT_EQ(window("\"sliding_window\": null"), 0);
   EXPECT_EQ(window("\"sliding_window\": 5"), 5);
-  const Copy bad("mistral");
+  const FolderCopy bad("mistral");
   bad.replace("config.json", "\"sliding_window\": 4", "\"sliding_window\": 0");
   expect_parts(bad.language_error(), {"sliding_window: expected null, or at least 1", "found 0"});
 }

@@ -11,6 +11,12 @@ for file in model.safetensors config.json log.jsonl tokenizer.json; do
   cmp one/$file two/$file || fail "$file differs from that of one process"
 done
 
+# Also with gradients in bf16, whose rounding gives other files than f32.
+"$qkv" train $run $three --gradient-dtype bf16 --max-steps 4 --out one-bf16
+"${ranks[@]}" $run $three --gradient-dtype bf16 --max-steps 4 --out two-bf16 >out 2>&1 || fail "two ranks, bf16" out
+cmp one-bf16/model.safetensors two-bf16/model.safetensors || fail "bf16: the model differs from that of one process"
+cmp -s one/model.safetensors one-bf16/model.safetensors && fail "--gradient-dtype bf16 gave the model of f32"
+
 # Ranks without a batch.
 "${ranks[@]}" $run --accumulate 1 --max-steps 4 --out few >out 2>&1 && fail "expected an error of ranks without a batch"
 grep -q -- "--accumulate: expected a batch in each step for each of 2 ranks, found 1" out || fail "no message" out

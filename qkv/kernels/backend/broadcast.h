@@ -21,6 +21,21 @@ struct Broadcast {
   const float* y = nullptr;
   float* z = nullptr;
   Accumulate accumulate = Accumulate::no;
+
+  // Elements i of the result's indices in their order, of x, y and z. constexpr: for GPUs too.
+  struct Places {
+    int64_t x = 0, y = 0, z = 0;
+  };
+  constexpr Places places(int64_t i) const {
+    Places at;
+    for (int axis = kAxes; axis-- > 0; i /= extents[axis]) {
+      const int64_t index = i % extents[axis];
+      at.x += index * x_strides[axis];
+      at.y += index * y_strides[axis];
+      at.z += index * z_strides[axis];
+    }
+    return at;
+  }
 };
 
 // y[o, i] (+)= factor * sum_n x[o, n, i], contiguous. The order of summation depends on `count` only.

@@ -159,14 +159,8 @@ void binary(const Broadcast& a) {
   int64_t count = 1;
   for (const int64_t extent : a.extents) count *= extent;
   for_each(count, [=] QKV_DEVICE(int64_t i) {
-    int64_t rest = i, x = 0, y = 0, z = 0;
-    for (int axis = Broadcast::kAxes; axis-- > 0; rest /= a.extents[axis]) {
-      const int64_t index = rest % a.extents[axis];
-      x += index * a.x_strides[axis];
-      y += index * a.y_strides[axis];
-      z += index * a.z_strides[axis];
-    }
-    put(a.z[z], applied(a.op, a.x[x], a.y[y]), a.accumulate);
+    const Broadcast::Places at = a.places(i);
+    put(a.z[at.z], applied(a.op, a.x[at.x], a.y[at.y]), a.accumulate);
   });
 }
 

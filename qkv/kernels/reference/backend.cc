@@ -53,23 +53,21 @@ void make_readable(Addresses&... addresses) {
   ((addresses = readable(addresses)), ...);
 }
 
-// The addresses in each struct of arguments.
-void convert(Matrix& a, HostCopies& /*kept*/) { make_readable(a.data); }
-void convert(MutableMatrix& a, HostCopies& /*kept*/) { make_readable(a.data); }
-void convert(WeightRows& a, HostCopies& /*kept*/) { make_readable(a.data, a.scales); }
+// The addresses in each struct of arguments; with HostCopies, its arrays on the host too.
+void convert(Matrix& a) { make_readable(a.data); }
+void convert(MutableMatrix& a) { make_readable(a.data); }
+void convert(WeightRows& a) { make_readable(a.data, a.scales); }
 void convert(AttentionShape& a, HostCopies& kept) {
   make_readable(a.keep.data, a.bias.data, a.alibi_slopes, a.relative.data, a.sinks);
   keep(a.query_offsets, a.sequences + 1, kept);
   keep(a.key_offsets, a.sequences + 1, kept);
 }
-void convert(AttentionInput& a, HostCopies& /*kept*/) { make_readable(a.query, a.key, a.value); }
-void convert(AttentionOutput& a, HostCopies& /*kept*/) {
+void convert(AttentionInput& a) { make_readable(a.query, a.key, a.value); }
+void convert(AttentionOutput& a) {
   make_readable(a.output, a.log_sum_exp, a.capture.weights, a.capture.scores, a.capture.top_weights,
                 a.capture.top_keys);
 }
-void convert(AttentionGradients& a, HostCopies& /*kept*/) {
-  make_readable(a.query, a.key, a.value, a.bias, a.relative, a.sinks);
-}
+void convert(AttentionGradients& a) { make_readable(a.query, a.key, a.value, a.bias, a.relative, a.sinks); }
 // Blocks of a cache are converted where they are read.
 void convert(CacheRow& a, HostCopies& kept) {
   a.blocks = keep(a.blocks, kept);
@@ -97,34 +95,32 @@ void convert(CacheCopy& a, HostCopies& kept) {
   convert(a.from, kept);
   convert(a.to, kept);
 }
-void convert(Rotary& a, HostCopies& /*kept*/) { make_readable(a.x, a.y, a.cosines, a.sines, a.positions); }
-void convert(EmbeddingForward& a, HostCopies& /*kept*/) {
+void convert(Rotary& a) { make_readable(a.x, a.y, a.cosines, a.sines, a.positions); }
+void convert(EmbeddingForward& a) {
   make_readable(a.table.data, a.table.scales, a.ids, a.positions, a.position, a.y);
 }
-void convert(NormInput& a, HostCopies& /*kept*/) { make_readable(a.x, a.residual, a.weight, a.bias); }
-void convert(NormOutput& a, HostCopies& /*kept*/) { make_readable(a.sum, a.y, a.mean, a.rstd); }
-void convert(NormBackward& a, HostCopies& /*kept*/) {
+void convert(NormInput& a) { make_readable(a.x, a.residual, a.weight, a.bias); }
+void convert(NormOutput& a) { make_readable(a.sum, a.y, a.mean, a.rstd); }
+void convert(NormBackward& a) {
   make_readable(a.z, a.weight, a.mean, a.rstd, a.dy, a.dz, a.residual_gradient, a.weight_gradient,
                 a.bias_gradient);
 }
-void convert(Gated& a, HostCopies& /*kept*/) { make_readable(a.gate, a.x); }
-void convert(GradientRows& a, HostCopies& /*kept*/) { make_readable(a.data); }
-void convert(CrossEntropy& a, HostCopies& /*kept*/) {
-  make_readable(a.logits, a.bias, a.labels, a.loss, a.nll);
-}
-void convert(SoftmaxBackward& a, HostCopies& /*kept*/) { make_readable(a.y, a.dy, a.dx); }
-void convert(LabelLoss& a, HostCopies& /*kept*/) { make_readable(a.logits, a.labels, a.class_weights); }
-void convert(LabelLossForward& a, HostCopies& kept) {
-  convert(a.loss, kept);
+void convert(Gated& a) { make_readable(a.gate, a.x); }
+void convert(GradientRows& a) { make_readable(a.data); }
+void convert(CrossEntropy& a) { make_readable(a.logits, a.bias, a.labels, a.loss, a.nll); }
+void convert(SoftmaxBackward& a) { make_readable(a.y, a.dy, a.dx); }
+void convert(LabelLoss& a) { make_readable(a.logits, a.labels, a.class_weights); }
+void convert(LabelLossForward& a) {
+  convert(a.loss);
   make_readable(a.losses, a.log_sum_exp);
 }
-void convert(LabelLossBackward& a, HostCopies& kept) {
-  convert(a.loss, kept);
+void convert(LabelLossBackward& a) {
+  convert(a.loss);
   make_readable(a.log_sum_exp, a.d_losses, a.d_logits);
 }
-void convert(Broadcast& a, HostCopies& /*kept*/) { make_readable(a.x, a.y, a.z); }
-void convert(AxisSum& a, HostCopies& /*kept*/) { make_readable(a.x, a.y); }
-void convert(BatchedProduct& a, HostCopies& /*kept*/) { make_readable(a.x, a.y, a.z); }
+void convert(Broadcast& a) { make_readable(a.x, a.y, a.z); }
+void convert(AxisSum& a) { make_readable(a.x, a.y); }
+void convert(BatchedProduct& a) { make_readable(a.x, a.y, a.z); }
 void convert(Segments& a, HostCopies& kept) { keep(a.offsets, a.segments + 1, kept); }
 void convert(SegmentMean& a, HostCopies& kept) {
   convert(a.segments, kept);
@@ -142,7 +138,7 @@ void convert(SegmentMaxBackward& a, HostCopies& kept) {
   convert(a.segments, kept);
   make_readable(a.dy, a.rows, a.dx);
 }
-void convert(ParameterUpdate& a, HostCopies& /*kept*/) {
+void convert(ParameterUpdate& a) {
   make_readable(a.value, a.gradient, a.average);
   for (float*& state : a.state) make_readable(state);
 }
@@ -154,13 +150,15 @@ T converted(T argument, HostCopies& kept) {
     make_readable(argument);
   } else if constexpr (requires { convert(argument, kept); }) {
     convert(argument, kept);
+  } else if constexpr (requires { convert(argument); }) {
+    convert(argument);
   }
   return argument;
 }
 template <class T>
 std::span<const T> converted(std::span<const T> arguments, HostCopies& kept) {
   std::vector<T> all(arguments.begin(), arguments.end());
-  for (T& argument : all) convert(argument, kept);
+  for (T& argument : all) convert(argument);
   return keep(std::span<const T>(all), kept);
 }
 

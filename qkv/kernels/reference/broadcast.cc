@@ -25,14 +25,8 @@ void binary(const Broadcast& a) {
   int64_t total = 1;
   for (const int64_t extent : a.extents) total *= extent;
   for (int64_t i = 0; i < total; ++i) {
-    int64_t rest = i, x = 0, y = 0, z = 0;
-    for (size_t axis = Broadcast::kAxes; axis-- > 0; rest /= a.extents[axis]) {
-      const int64_t index = rest % a.extents[axis];
-      x += index * a.x_strides[axis];
-      y += index * a.y_strides[axis];
-      z += index * a.z_strides[axis];
-    }
-    store_element(a.z[z], apply(a.op, a.x[x], a.y[y]), a.accumulate);
+    const Broadcast::Places at = a.places(i);
+    store_element(a.z[at.z], apply(a.op, a.x[at.x], a.y[at.y]), a.accumulate);
   }
 }
 

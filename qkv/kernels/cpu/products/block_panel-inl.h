@@ -102,6 +102,36 @@ HWY_INLINE void pack_numbers(const uint8_t* unpacked, int64_t stride, int64_t co
   }
 }
 
+// A row's inputs in group g of a panel, of `width` numbers.
+class GroupOfRow {
+ public:
+  HWY_INLINE GroupOfRow(const BlockPanel& panel, const PanelRows& rows, int width, int64_t g, int64_t r)
+      : panel_(panel), place_(r * rows.group_stride + (width == 32 ? g : g / 2)), rows_(rows) {
+    const int32_t* const sums = rows.sums + r * 2 * rows.group_stride;
+    const int32_t inputs = width == 32 ? sums[2 * g] + sums[2 * g + 1] : sums[g];
+    shift_ = hn::Set(Sums(), panel.zero * inputs);
+    scale_ = hn::Set(Floats(), rows.scales[place_]);
+  }
+
+  // y + the group's part, of integer sums of the columns whose scales begin at `at`.
+  template <bool kOffsets>
+  HWY_INLINE hn::Vec<Floats> add(hn::Vec<Sums> sums, int64_t at, hn::Vec<Floats> y) const {
+    const Floats floats;
+    y = hn::MulAdd(hn::ConvertTo(floats, hn::Sub(sums, shift_)),
+                   hn::Mul(hn::LoadU(floats, panel_.scales + at), scale_), y);
+    if constexpr (kOffsets)
+      y = hn::MulAdd(hn::LoadU(floats, panel_.offsets + at), hn::Set(floats, rows_.shifts[place_]), y);
+    return y;
+  }
+
+ private:
+  const BlockPanel& panel_;
+  int64_t place_;
+  const PanelRows& rows_;
+  hn::Vec<Sums> shift_;
+  hn::Vec<Floats> scale_;
+};
+
 template <int R, int kWidth, bool kOffsets>
 HWY_NOINLINE void multiply_words(const BlockPanel& panel, const PanelRows& rows) {
   const Sums d;
@@ -141,21 +171,11 @@ HWY_NOINLINE void multiply_words(const BlockPanel& panel, const PanelRows& rows)
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const int32_t* const sums = rows.sums + r * 2 * rows.group_stride;
-      const int32_t inputs = kWidth == 32 ? sums[2 * g] + sums[2 * g + 1] : sums[g];
-      const auto shift = hn::Set(d, panel.zero * inputs);
-      const int64_t own = r * rows.group_stride + (kWidth == 32 ? g : g / 2);
-      const auto scale = hn::Set(floats, rows.scales[own]);
+      const GroupOfRow group(panel, rows, kWidth, g, r);
 #pragma GCC unroll 2
       for (int v = 0; v < kWordVectors; ++v) {
-        const int64_t at = g * kPanelCols + v * kSumLanes;
-        const auto whole = hn::Sub(hn::RearrangeToOddPlusEven(sum[r][v], more[r][v]), shift);
-        y[r][v] = hn::MulAdd(hn::ConvertTo(floats, whole),
-                             hn::Mul(hn::LoadU(floats, panel.scales + at), scale), y[r][v]);
-        if constexpr (kOffsets) {
-          y[r][v] =
-              hn::MulAdd(hn::LoadU(floats, panel.offsets + at), hn::Set(floats, rows.shifts[own]), y[r][v]);
-        }
+        const auto whole = hn::RearrangeToOddPlusEven(sum[r][v], more[r][v]);
+        y[r][v] = group.add<kOffsets>(whole, g * kPanelCols + v * kSumLanes, y[r][v]);
       }
     }
   }
@@ -237,20 +257,12 @@ HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows)
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      const int32_t* const sums = rows.sums + r * 2 * rows.group_stride;
-      const int32_t inputs = kWidth == 32 ? sums[2 * g] + sums[2 * g + 1] : sums[g];
-      const auto shift = hn::Set(d, panel.zero * inputs);
-      const int64_t own = r * rows.group_stride + (kWidth == 32 ? g : g / 2);
-      const auto scale = hn::Set(floats, rows.scales[own]);
+      const GroupOfRow group(panel, rows, kWidth, g, r);
 #pragma GCC unroll 2
       for (int v = 0; v < kWordVectors; ++v) {
-        const int64_t at = g * kPanelCols + v * kSumLanes;
         float* const to = rows.y + r * rows.y_stride + v * kSumLanes;
-        auto y = hn::MulAdd(hn::ConvertTo(floats, hn::Sub(sum[r][v], shift)),
-                            hn::Mul(hn::LoadU(floats, panel.scales + at), scale), hn::LoadU(floats, to));
-        if constexpr (kOffsets)
-          y = hn::MulAdd(hn::LoadU(floats, panel.offsets + at), hn::Set(floats, rows.shifts[own]), y);
-        hn::StoreU(y, floats, to);
+        const auto y = hn::LoadU(floats, to);
+        hn::StoreU(group.add<kOffsets>(sum[r][v], g * kPanelCols + v * kSumLanes, y), floats, to);
       }
     }
   }
