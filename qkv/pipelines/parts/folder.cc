@@ -1,7 +1,6 @@
 #include "qkv/pipelines/parts/folder.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string_view>
 #include <system_error>
 
@@ -15,6 +14,18 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+namespace {
+
+constexpr size_t kHashDigits = 16;
+
+std::string hash_of(std::string_view text) {
+  Hash64 hash;
+  hash.add(text);
+  return hash_text(hash.value());
+}
+
+}  // namespace
+
 PartFolder::PartFolder(const PartOptions& options, const PartInput& input)
     : output_(options.output),
       path_(options.output.string() + ".parts"),
@@ -23,9 +34,7 @@ PartFolder::PartFolder(const PartOptions& options, const PartInput& input)
   for (const auto& [name, value] : options.identity) identity_[name] = value;
   identity_["lines of a part"] = std::to_string(options.lines.chunk_lines);
   identity_["input"] = input.hash();
-  Hash64 hash;
-  hash.add(identity_.dump());
-  run_ = hash_text(hash.value());
+  run_ = hash_of(identity_.dump());
   make_writable_folder(path_);
   lock_.emplace(path_);
   remove_partial_files(path_);
@@ -41,17 +50,18 @@ std::optional<LineCounts> PartFolder::finished() const {
 }
 
 std::optional<PartResult> PartFolder::find(size_t part) const {
-  std::ifstream in(file(part), std::ios::binary);
-  std::string line;
-  if (!std::getline(in, line)) return std::nullopt;
   std::error_code ignored;
-  const uint64_t bytes = fs::file_size(file(part), ignored) - line.size() - 1;
+  if (!fs::exists(file(part), ignored)) return std::nullopt;
+  const std::string content = read_file(file(part));
+  const size_t end = content.find('\n');
+  if (end == content.npos || end < kHashDigits ||
+      content.compare(0, kHashDigits, hash_of(std::string_view(content).substr(kHashDigits))) != 0)
+    return std::nullopt;
   try {
-    const json head = json::parse(line);
+    const json head = json::parse(content.begin() + kHashDigits, content.begin() + static_cast<int64_t>(end));
     if (head.at("run") != run_ || head.at("first") != input_.first(part) ||
-        head.at("lines") != input_.lines(part) || head.at("bytes") != bytes) {
+        head.at("lines") != input_.lines(part))
       return std::nullopt;
-    }
     return PartResult{.text = {},
                       .messages = head.at("messages"),
                       .counts = {input_.lines(part), head.at("errors").get<int64_t>()}};
@@ -65,11 +75,11 @@ void PartFolder::write(size_t part, const PartResult& result) const {
                   {"first", input_.first(part)},
                   {"lines", input_.lines(part)},
                   {"errors", result.counts.errors},
-                  {"messages", result.messages},
-                  {"bytes", result.text.size()}};
+                  {"messages", result.messages}};
+  const std::string content = head.dump(-1, ' ', false, json::error_handler_t::replace) + "\n" + result.text;
   AtomicFile out(file(part));
-  out.write(head.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
-  out.write(result.text);
+  out.write(hash_of(content));
+  out.write(content);
   out.commit();
 }
 

@@ -12,8 +12,8 @@
 
 namespace qkv::pipelines {
 
-// The folder of the parts: run.json, which identifies the run, and a file for each finished part, of a line
-// of JSON and the text. Used by one process at a time. Functions throw IoError.
+// The folder of the parts: run.json, which identifies the run, and a file for each finished part: a hash of
+// what follows, a line of JSON, and the text. Used by one process at a time. Functions throw IoError.
 class PartFolder {
  public:
   // Throws UsageError if it has the parts of another run, or another process uses it.
