@@ -117,6 +117,8 @@ struct Backend {
   // null.
   void (*log_softmax)(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
                       int64_t cols);
+  // Of search: only the best tokens of a row are copied to the host.
+  void (*best_tokens)(const BestTokens& arguments);
   // y = softmax(x) by row; may be in place.
   void (*softmax)(const float* x, float* y, int64_t rows, int64_t cols);
   void (*softmax_backward)(const SoftmaxBackward& arguments);

@@ -36,13 +36,30 @@ size_t best_of_row(std::span<const float> scores, float total, int32_t row, std:
   return found;
 }
 
-void require_numbers(std::span<const float> log_probabilities, const Hypotheses& hypotheses, int32_t row) {
-  // A +infinity among the logits becomes NaN as well. Without an early exit the loop is vectorised.
-  int none = 0;
-  for (const float x : log_probabilities) none |= std::isnan(x) ? 1 : 0;
-  if (none == 0) return;
+// A +infinity among the logits becomes NaN as well.
+[[noreturn]] void throw_not_finite(const Hypotheses& hypotheses, int32_t row) {
   throw NumericError(concat("search: expected finite logits, found NaN or infinity behind ",
                             hypotheses.length(), " tokens, hypothesis ", row));
+}
+
+void require_numbers(std::span<const float> log_probabilities, const Hypotheses& hypotheses, int32_t row) {
+  // Without an early exit the loop is vectorised.
+  int none = 0;
+  for (const float x : log_probabilities) none |= std::isnan(x) ? 1 : 0;
+  if (none != 0) throw_not_finite(hypotheses, row);
+}
+
+// Applies the constraints to the scores of a row. `change`: also the rules that change scores.
+void apply_rules(const Hypotheses& hypotheses, int32_t row, std::span<float> scores, bool change) {
+  const SearchOptions& options = hypotheses.options();
+  const std::vector<int32_t> history = hypotheses.history(row);
+  const StepContext context{.source = hypotheses.request().source,
+                            .history = history,
+                            .new_tokens = hypotheses.length() - std::ssize(hypotheses.request().prefix),
+                            .ends = hypotheses.ends()};
+  if (change) change_scores(scores, context, options);
+  NextTokens next(scores);
+  for (const auto& constraint : hypotheses.constraints()) constraint->apply(context, next);
 }
 
 }  // namespace
@@ -63,16 +80,8 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
   const bool copied = options.sampling && step.scores.data() == all.data();
   Tensor shaped = copied ? step.scores.clone() : step.scores;
   const std::span<float> scores = shaped.values();
-  if (changes_scores(options) || !hypotheses.constraints().empty()) {
-    const std::vector<int32_t> history = hypotheses.history(row);
-    const StepContext context{.source = hypotheses.request().source,
-                              .history = history,
-                              .new_tokens = hypotheses.length() - std::ssize(hypotheses.request().prefix),
-                              .ends = hypotheses.ends()};
-    change_scores(scores, context, options);
-    NextTokens next(scores);
-    for (const auto& constraint : hypotheses.constraints()) constraint->apply(context, next);
-  }
+  if (changes_scores(options) || !hypotheses.constraints().empty())
+    apply_rules(hypotheses, row, scores, true);
 
   std::vector<Candidate> candidates;
   const auto with_id = [&](int32_t id) {
@@ -99,6 +108,54 @@ std::vector<Candidate> candidates_of(const Hypotheses& hypotheses, int32_t row, 
     for (Candidate& candidate : candidates) candidate = with_id(candidate.id);
   }
   return candidates;
+}
+
+std::optional<BestTokensNeed> best_tokens_needed(const Hypotheses& hypotheses, int32_t row,
+                                                 int64_t vocabulary) {
+  constexpr int64_t kMost = 256;  // beyond, copying all logits is as fast
+  const SearchOptions& options = hypotheses.options();
+  if (options.sampling || options.renormalize || options.shortlist || changes_scores(options) ||
+      needs_logits(options))
+    return std::nullopt;
+  BestTokensNeed need;
+  if (!hypotheses.constraints().empty()) {
+    std::vector<float> scores(static_cast<size_t>(vocabulary));
+    apply_rules(hypotheses, row, scores, false);
+    for (size_t id = 0; id < scores.size(); ++id) {
+      if (scores[id] == kImpossible) need.forbidden.push_back(static_cast<int32_t>(id));
+      if (std::ssize(need.forbidden) > kMost) return std::nullopt;
+    }
+  }
+  // A few more, as ties beyond the last token are unknown.
+  need.count = std::max<int64_t>(static_cast<int64_t>(hypotheses.wanted()) + std::ssize(need.forbidden) + 4,
+                                 hypotheses.request().top);
+  if (need.count > kMost) return std::nullopt;
+  need.count = std::min(need.count, vocabulary);
+  return need;
+}
+
+std::optional<RowStep> step_of_best(const Hypotheses& hypotheses, int32_t row, const BestTokensNeed& need,
+                                    std::span<const kernels::ScoredToken> best, int64_t vocabulary) {
+  if (std::isnan(best.front().log_probability)) throw_not_finite(hypotheses, row);
+  const float total = hypotheses.rows()[static_cast<size_t>(row)].total;
+  RowStep step;
+  for (const kernels::ScoredToken& one : best) {
+    const float sum = total + one.log_probability;
+    if (sum == kImpossible || std::ranges::binary_search(need.forbidden, one.id)) continue;
+    step.candidates.push_back({sum, one.log_probability, row, one.id});
+  }
+  // Different log-probabilities may have the same sum, so the order changes.
+  std::ranges::sort(step.candidates, better);
+  if (step.candidates.size() > hypotheses.wanted()) step.candidates.resize(hypotheses.wanted());
+  const bool all = std::ssize(best) == vocabulary;
+  const float beyond = total + best.back().log_probability;
+  if (!all && (step.candidates.size() < hypotheses.wanted() || !(step.candidates.back().total > beyond)))
+    return std::nullopt;
+  for (int i = 0; i < std::min<int>(hypotheses.request().top, static_cast<int>(best.size())); ++i) {
+    const kernels::ScoredToken& one = best[static_cast<size_t>(i)];
+    step.top.push_back({one.id, one.log_probability});
+  }
+  return step;
 }
 
 std::vector<TokenProbability> most_likely(std::span<const float> log_probabilities, int count) {

@@ -111,14 +111,14 @@ void EnsembleStepModel::remove_last(StepModel& model, size_t requests) const {
 }
 
 Tensor EnsembleStepModel::step(const Tensor& ids) {
-  Tensor mean = models_.front()->step(ids);
+  Tensor mean = to_host(models_.front()->step(ids));
   kernels::log_softmax(mean, {}, mean);
   const auto to_probabilities = [](std::span<float> values) {
     for (float& x : values) x = std::exp(x);
   };
   to_probabilities(mean.values());
   for (size_t i = 1; i < models_.size(); ++i) {
-    Tensor other = models_[i]->step(ids);
+    Tensor other = to_host(models_[i]->step(ids));
     kernels::log_softmax(other, {}, other);
     to_probabilities(other.values());
     std::ranges::transform(mean.values(), other.values(), mean.values().begin(), std::plus());

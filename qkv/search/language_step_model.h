@@ -27,7 +27,7 @@ class LanguageStepModel : public StepModel {
   std::unique_ptr<Source> open(Ids prompt) override;
   void read(std::span<const Chunk> chunks) override;
   void admit(std::span<const std::unique_ptr<Source>> prompts) override;
-  Tensor step(const Tensor& ids) override { return to_host(model_->step(ids, state_)); }
+  Tensor step(const Tensor& ids) override { return model_->step(ids, state_); }
   void reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) override {
     state_.reorder(parents, hypothesis_offsets);
   }

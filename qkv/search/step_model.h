@@ -79,8 +79,8 @@ class StepModel {
   // Appends fully read sources to the requests, with one row each. If it throws, none of them is added.
   virtual void admit(std::span<const std::unique_ptr<Source>> sources) = 0;
 
-  // The next token of each row, i32 [rows] -> logits of the token after it, f32 [rows, vocabulary], which the
-  // caller may overwrite.
+  // The next token of each row, i32 [rows] -> logits of the token after it, f32 [rows, vocabulary], on any
+  // device, which the caller may overwrite.
   virtual Tensor step(const Tensor& ids) = 0;
   // Row i continues the former row parents[i]; request s has rows hypothesis_offsets.begin(s) to
   // hypothesis_offsets.end(s). A request without rows is removed and its memory freed; later requests move

@@ -42,7 +42,7 @@ void TransformerStepModel::admit(std::span<const std::unique_ptr<Source>> source
 }
 
 Tensor TransformerStepModel::step(const Tensor& ids) {
-  return to_host(restricted_ ? model_->step(ids, state_, *restricted_) : model_->step(ids, state_));
+  return restricted_ ? model_->step(ids, state_, *restricted_) : model_->step(ids, state_);
 }
 
 void TransformerStepModel::reorder(std::span<const int32_t> parents, const Offsets& hypothesis_offsets) {

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
+#include "qkv/kernels/loss.h"
 #include "qkv/kernels/reference/loss.h"
+#include "qkv/tensor/device_memory.h"
 #include "tests/kernels/rowwise.h"
+#include "tests/support/devices.h"
 
 namespace qkv::kernels {
 namespace {
@@ -188,6 +192,60 @@ TEST(Loss, RowsAreIndependentAndThreadInvariant) {
                       .loss = loss.data(),
                       .nll = nll.data()});
   EXPECT_EQ(std::memcmp(one.data(), all.data() + 17 * cols, static_cast<size_t>(cols) * 4), 0);
+}
+
+// All tokens of a row in their order, from the definition.
+std::vector<ScoredToken> in_order(const float* logits, int64_t cols) {
+  const auto log_p = reference::log_softmax(logits, nullptr, 1, cols);
+  std::vector<ScoredToken> all;
+  for (int64_t c = 0; c < cols; ++c)
+    all.push_back({static_cast<float>(log_p[static_cast<size_t>(c)]), static_cast<int32_t>(c)});
+  std::stable_sort(all.begin(), all.end(), [](const ScoredToken& a, const ScoredToken& b) {
+    return a.log_probability > b.log_probability;
+  });
+  return all;
+}
+
+TEST(Loss, BestTokens) {
+  qkv::testing::for_each_device([](Device device) {
+    for (const int64_t cols : {1, 5, 33, 1000, 5003}) {
+      constexpr int64_t kRows = 3;
+      const Numbers numbers(kRows * cols, 31, 4);
+      std::vector<float> logits(numbers.data(), numbers.data() + kRows * cols);
+      // Ties, also as the best of a row, and tokens that are impossible.
+      for (int64_t c = 0; c < cols; c += 3)
+        logits[static_cast<size_t>(cols + c)] = c % 2 == 0 ? 1.5f : -kInfinity;
+      for (const int64_t count : {int64_t{1}, std::min<int64_t>(cols, 7), std::min<int64_t>(cols, 200)}) {
+        SCOPED_TRACE(std::to_string(count) + " of " + std::to_string(cols));
+        const int64_t waits = device_waits();
+        const auto found = best_tokens(from_host(Tensor::from(logits, {kRows, cols}), device), count);
+        EXPECT_EQ(device_waits() - waits, device == Device::cpu ? 0 : 1);
+        ASSERT_EQ(std::ssize(found), kRows * count);
+        for (int64_t r = 0; r < kRows; ++r) {
+          const auto expected = in_order(logits.data() + r * cols, cols);
+          for (int64_t i = 0; i < count; ++i) {
+            const ScoredToken& own = found[static_cast<size_t>(r * count + i)];
+            EXPECT_EQ(own.id, expected[static_cast<size_t>(i)].id) << "row " << r << ", place " << i;
+            const float log_p = expected[static_cast<size_t>(i)].log_probability;
+            EXPECT_TRUE(own.log_probability == log_p || std::abs(own.log_probability - log_p) < 4e-6f)
+                << own.log_probability << " " << log_p;
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Loss, BestTokensOfARowThatIsNotFinite) {
+  qkv::testing::for_each_device([](Device device) {
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), kInfinity}) {
+      std::vector<float> logits{1, 2, 3, 4, 5, bad, 6, 7, 9, 8};
+      const auto found = best_tokens(from_host(Tensor::from(logits, {2, 5}), device), 2);
+      EXPECT_EQ(found[0].id, 4);
+      EXPECT_EQ(found[1].id, 3);
+      for (const size_t i : {2, 3}) EXPECT_TRUE(std::isnan(found[i].log_probability)) << bad;
+    }
+  });
 }
 
 }  // namespace

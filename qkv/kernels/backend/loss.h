@@ -19,4 +19,19 @@ struct CrossEntropy {
   float* nll = nullptr;   // [rows]
 };
 
+// A token and its log-probability.
+struct ScoredToken {
+  float log_probability = 0;
+  int32_t id = 0;
+};
+
+// best[r, 0 .. count] = the tokens of row r with the largest log_softmax(logits), in descending order, ties
+// by id. A row with a NaN or +infinity among its logits has NaN log-probabilities.
+struct BestTokens {
+  const float* logits = nullptr;  // [rows, cols]
+  int64_t rows = 0, cols = 0;
+  int64_t count = 1;            // at most cols
+  ScoredToken* best = nullptr;  // [rows, count]
+};
+
 }  // namespace qkv::kernels

@@ -70,6 +70,7 @@ constexpr Backend kCpuBackend{
     .gated_backward = cpu::gated_backward,
     .cross_entropy = cpu::cross_entropy,
     .log_softmax = cpu::log_softmax,
+    .best_tokens = cpu::best_tokens,
     .softmax = cpu::softmax,
     .softmax_backward = cpu::softmax_backward,
     .label_loss = cpu::label_loss,

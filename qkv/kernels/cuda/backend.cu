@@ -42,6 +42,7 @@ constexpr Backend kBackend{
     .gated_backward = gated_backward,
     .cross_entropy = cross_entropy,
     .log_softmax = log_softmax,
+    .best_tokens = best_tokens,
     .softmax = softmax,
     .softmax_backward = softmax_backward,
     .label_loss = label_loss,

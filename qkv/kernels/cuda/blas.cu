@@ -1,3 +1,5 @@
+// The products of products.h by cuBLASLt; on the host, by a loop.
+
 #include "qkv/kernels/cuda/products.h"
 
 #ifdef __CUDACC__
@@ -10,11 +12,11 @@
 #include <mutex>
 #include <string>
 #include <tuple>
-#include <vector>
 
 #include "qkv/base/error.h"
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/memory.h"
+#include "qkv/kernels/cuda/weights.h"
 
 namespace qkv::kernels::cuda {
 
@@ -78,91 +80,126 @@ Library open_library() {
 
 constexpr size_t kWorkspace = size_t{32} << 20;
 
-struct Described {
+// What an algorithm is chosen for: the numbers of rows of a batch and of a sum over rows are rounded to
+// classes, so that the order of sums does not follow from them.
+using Key =
+    std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, bool, DType, int64_t>;
+
+int64_t rows_of_class(int64_t m) { return m <= kManyRows ? kManyRows : 32 * kManyRows; }
+
+struct Description {
+  const Library& library;
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
-  cublasLtMatmulAlgo_t algorithm{};
-};
 
-// cuBLAS's matrices have columns: c^T = b^T a^T, where each of ours is stored as its transpose.
-using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, int64_t, int64_t,
-                       int64_t, int64_t>;
+  // cuBLAS's matrices have columns: c^T = b^T a^T, where each of ours is stored as its transpose.
+  Description(const Library& all, const Gemm& g, int64_t m, int64_t k) : library(all) {
+    require(library.describe(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+      require(library.set(product, attribute, &value, sizeof(value)), "description");
+    };
+    set(CUBLASLT_MATMUL_DESC_TRANSA, g.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, g.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (g.bias != nullptr) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
+    }
+    const auto layout = [&](cudaDataType_t type, int64_t rows, int64_t cols, int64_t stride,
+                            int64_t between) {
+      cublasLtMatrixLayout_t to = nullptr;
+      require(library.layout(&to, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), stride),
+              "layout");
+      const auto count = static_cast<int32_t>(g.batch);
+      require(library.set_layout(to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)), "batch");
+      require(library.set_layout(to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &between, sizeof(between)),
+              "batch");
+      return to;
+    };
+    const cudaDataType_t type = g.operands == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+    b = layout(type, g.b.transposed ? k : g.n, g.b.transposed ? g.n : k, g.b.stride, g.b.batch_stride);
+    a = layout(type, g.a.transposed ? m : k, g.a.transposed ? k : m, g.a.stride, g.a.batch_stride);
+    c = layout(CUDA_R_32F, g.n, m, g.c_stride, g.c_batch_stride);
+  }
+  Description(const Description&) = delete;
+  Description& operator=(const Description&) = delete;
+  ~Description() {
+    library.destroy(product);
+    for (const cublasLtMatrixLayout_t layout : {a, b, c}) library.destroy_layout(layout);
+  }
+
+  // Sums are not split over blocks: the result would depend on the split.
+  cublasLtMatmulAlgo_t algorithm() const {
+    cublasLtMatmulPreference_t preference = nullptr;
+    require(library.preference(&preference), "preference");
+    const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      require(library.set_preference(preference, attribute, &value, sizeof(value)), "preference");
+    };
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE});
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    require(library.heuristic(library.handle, product, b, a, c, c, preference, 1, &found, &count),
+            "algorithm");
+    library.destroy_preference(preference);
+    if (count == 0) throw Error("device cuda: cuBLASLt: expected an algorithm, found none");
+    return found.algo;
+  }
+};
 
 }  // namespace
 
-void gemm(int64_t m, int64_t n, int64_t k, const Operand& a, const Operand& b, float* c, int64_t c_stride,
-          bool accumulate, int64_t batch, int64_t c_batch_stride) {
-  if (m == 0 || n == 0 || batch == 0) return;
+void gemm(const Gemm& g) {
+  if (g.m == 0 || g.n == 0 || g.batch == 0) return;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   static const Library library = open_library();
   static const Array<std::byte> workspace(static_cast<int64_t>(kWorkspace));
-  static std::map<Key, Described> described;
+  static std::map<Key, cublasLtMatmulAlgo_t> algorithms;
 
-  // Ragged batches have ever other numbers of rows.
-  constexpr size_t kMaxDescribed = 4096;
-  if (described.size() == kMaxDescribed) {
-    for (const auto& [key, one] : described) {
-      library.destroy(one.product);
-      for (const cublasLtMatrixLayout_t layout : {one.a, one.b, one.c}) library.destroy_layout(layout);
-    }
-    described.clear();
-  }
-  Described& d = described[Key{m, n, k, a.stride, b.stride, c_stride, a.transposed, b.transposed, batch,
-                               a.batch_stride, b.batch_stride, c_batch_stride}];
-  if (d.product == nullptr) {
-    require(library.describe(&d.product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");
-    const cublasOperation_t first = b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-                            second = a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    require(library.set(d.product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first)), "transposition");
-    require(library.set(d.product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second)), "transposition");
-    const auto layout = [&](cublasLtMatrixLayout_t& to, int64_t rows, int64_t cols, int64_t stride,
-                            int64_t between) {
-      require(
-          library.layout(&to, CUDA_R_32F, static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), stride),
-          "layout");
-      const auto count = static_cast<int32_t>(batch);
-      require(library.set_layout(to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)), "batch");
-      require(library.set_layout(to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &between, sizeof(between)),
-              "batch");
-    };
-    layout(d.b, b.transposed ? k : n, b.transposed ? n : k, b.stride, b.batch_stride);
-    layout(d.a, a.transposed ? m : k, a.transposed ? k : m, a.stride, a.batch_stride);
-    layout(d.c, n, m, c_stride, c_batch_stride);
-    cublasLtMatmulPreference_t preference = nullptr;
-    require(library.preference(&preference), "preference");
-    require(library.set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspace,
-                                   sizeof(kWorkspace)),
-            "preference");
-    cublasLtMatmulHeuristicResult_t found{};
-    int count = 0;
-    require(library.heuristic(library.handle, d.product, d.b, d.a, d.c, d.c, preference, 1, &found, &count),
-            "algorithm");
-    library.destroy_preference(preference);
-    if (count == 0)
-      throw Error(concat("device cuda: cuBLASLt: no algorithm for [", m, ", ", k, "] [", k, ", ", n, "]"));
-    d.algorithm = found.algo;
-  }
-  const float one = 1, before = accumulate ? 1 : 0;
-  require(library.matmul(library.handle, d.product, &one, b.data, d.b, a.data, d.a, &before, c, d.c, c, d.c,
-                         &d.algorithm, workspace.data(), kWorkspace, static_cast<cudaStream_t>(stream())),
-          "product");
+  // A sum over rows of a batch (a gradient of a weight) may have any length.
+  const int64_t m = g.a.transposed ? g.m : rows_of_class(g.m);
+  const int64_t k = g.a.transposed ? rows_of_class(g.k) : g.k;
+  const Key key{m,
+                g.n,
+                k,
+                g.a.stride,
+                g.b.stride,
+                g.c_stride,
+                g.a.transposed,
+                g.b.transposed,
+                g.bias != nullptr,
+                g.operands,
+                g.batch};
+  auto found = algorithms.find(key);
+  if (found == algorithms.end())
+    found = algorithms.emplace(key, Description(library, g, m, k).algorithm()).first;
+  const Description d(library, g, g.m, g.k);
+  const float one = 1, before = g.accumulate ? 1 : 0;
+  require(
+      library.matmul(library.handle, d.product, &one, g.b.data, d.b, g.a.data, d.a, &before, g.c, d.c, g.c,
+                     d.c, &found->second, workspace.data(), kWorkspace, static_cast<cudaStream_t>(stream())),
+      "product");
 }
 
 #else
 
-void gemm(int64_t m, int64_t n, int64_t k, const Operand& a, const Operand& b, float* c, int64_t c_stride,
-          bool accumulate, int64_t batch, int64_t c_batch_stride) {
-  for (int64_t i = 0; i < batch * m * n; ++i) {
-    const int64_t row = i / n % m, col = i % n, matrix = i / (m * n);
-    const float *const x = a.data + matrix * a.batch_stride, *const y = b.data + matrix * b.batch_stride;
-    double sum = 0;
-    for (int64_t l = 0; l < k; ++l) {
-      sum += static_cast<double>(x[a.transposed ? l * a.stride + row : row * a.stride + l]) *
-             y[b.transposed ? col * b.stride + l : l * b.stride + col];
+void gemm(const Gemm& g) {
+  const auto number = [&](const Operand& from, int64_t i) {
+    return g.operands == DType::bf16 ? widened_bf16(static_cast<const uint16_t*>(from.data)[i])
+                                     : static_cast<const float*>(from.data)[i];
+  };
+  for (int64_t i = 0; i < g.batch * g.m * g.n; ++i) {
+    const int64_t row = i / g.n % g.m, col = i % g.n, matrix = i / (g.m * g.n);
+    const int64_t x = matrix * g.a.batch_stride, y = matrix * g.b.batch_stride;
+    double sum = g.bias == nullptr ? 0 : static_cast<double>(g.bias[col]);
+    for (int64_t l = 0; l < g.k; ++l) {
+      sum += static_cast<double>(
+                 number(g.a, x + (g.a.transposed ? l * g.a.stride + row : row * g.a.stride + l))) *
+             number(g.b, y + (g.b.transposed ? col * g.b.stride + l : l * g.b.stride + col));
     }
-    put(c[matrix * c_batch_stride + row * c_stride + col], static_cast<float>(sum),
-        accumulate ? Accumulate::yes : Accumulate::no);
+    put(g.c[matrix * g.c_batch_stride + row * g.c_stride + col], static_cast<float>(sum),
+        g.accumulate ? Accumulate::yes : Accumulate::no);
   }
 }
 

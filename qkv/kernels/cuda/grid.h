@@ -14,8 +14,10 @@
 
 #ifdef __CUDACC__
 #define QKV_DEVICE __device__
+#define QKV_UNROLL _Pragma("unroll")  // a loop over an array, so that it stays in registers
 #else
 #define QKV_DEVICE
+#define QKV_UNROLL
 #endif
 
 namespace qkv::kernels::cuda {
@@ -35,6 +37,20 @@ struct Thread {
 #endif
   }
 
+  // The warp: 32 threads of the block that compute in step.
+  static constexpr int kLanes = 32;
+  QKV_DEVICE int lane() const { return index % kLanes; }
+  QKV_DEVICE int lanes() const { return count < kLanes ? count : kLanes; }
+  QKV_DEVICE int warp() const { return index / kLanes; }
+  QKV_DEVICE int warps() const { return count < kLanes ? 1 : count / kLanes; }
+  // The sum over the warp, in all of its threads.
+  QKV_DEVICE static float warp_sum(float value) {
+#ifdef __CUDA_ARCH__
+    for (int other = kLanes / 2; other > 0; other /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, other);
+#endif
+    return value;
+  }
+
   // The sum and the maximum over the block, in all threads.
   QKV_DEVICE double sum(double value) const {
     return reduce(value, [](double a, double b) { return a + b; });
@@ -48,13 +64,13 @@ struct Thread {
   QKV_DEVICE double reduce(double value, const Combine& combine) const {
 #ifdef __CUDA_ARCH__
     __shared__ double of_warps[32];
-    for (int lane = 16; lane > 0; lane /= 2)
-      value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, lane));
+    for (int other = kLanes / 2; other > 0; other /= 2)
+      value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, other));
     __syncthreads();  // the results before have been read
-    if (index % 32 == 0) of_warps[index / 32] = value;
+    if (lane() == 0) of_warps[warp()] = value;
     __syncthreads();
     value = of_warps[0];
-    for (int warp = 1; warp < count / 32; ++warp) value = combine(value, of_warps[warp]);
+    for (int other = 1; other < warps(); ++other) value = combine(value, of_warps[other]);
 #else
     static_cast<void>(combine);
 #endif

@@ -35,6 +35,7 @@ KernelOf<&Backend::gated> gated;
 KernelOf<&Backend::gated_backward> gated_backward;
 KernelOf<&Backend::cross_entropy> cross_entropy;
 KernelOf<&Backend::log_softmax> log_softmax;
+KernelOf<&Backend::best_tokens> best_tokens;
 KernelOf<&Backend::softmax> softmax;
 KernelOf<&Backend::softmax_backward> softmax_backward;
 KernelOf<&Backend::label_loss> label_loss;

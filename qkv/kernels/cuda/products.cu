@@ -1,4 +1,4 @@
-// Products with weights. Operands are f32; those of a bf16 product are rounded first.
+// Products with weights.
 
 #include "qkv/kernels/cuda/products.h"
 
@@ -22,16 +22,36 @@ struct RightHandSide final : PreparedMatrix {
   DType operands = DType::f32;
   std::vector<WeightRows> in_place;
 
-  float* values() const { return reinterpret_cast<float*>(packed.get()); }
+  Operand operand() const { return {packed.get(), cols, transposed}; }
 };
 
-// A contiguous copy, rounded to the dtype.
-void copy_rounded(const Matrix& from, DType operands, float* to) {
+// A contiguous copy in f32 or, rounded, in bf16.
+void copy_as(DType dtype, const Matrix& from, void* to) {
   for_each(from.rows * from.cols, [=] QKV_DEVICE(int64_t i) {
     const float value = from.data[i / from.cols * from.stride + i % from.cols];
-    to[i] = operands == DType::bf16 ? widened_bf16(rounded_bf16(value)) : value;
+    if (dtype == DType::bf16) {
+      static_cast<uint16_t*>(to)[i] = rounded_bf16(value);
+    } else {
+      static_cast<float*>(to)[i] = value;
+    }
   });
 }
+
+// A matrix as an operand of a product of f32, or of bf16, for which it is copied.
+class Rounded {
+ public:
+  Rounded(const Matrix& a, DType dtype, bool transposed = false)
+      : copy_(dtype == DType::bf16 ? a.rows * a.cols : 0),
+        operand_(dtype == DType::bf16 ? Operand{copy_.data(), a.cols, transposed}
+                                      : Operand{a.data, a.stride, transposed}) {
+    if (dtype == DType::bf16) copy_as(dtype, a, copy_.data());
+  }
+  const Operand& operand() const { return operand_; }
+
+ private:
+  Array<uint16_t> copy_;
+  Operand operand_;
+};
 
 std::unique_ptr<const PreparedMatrix> pack(std::span<const Matrix> blocks, DType operands, bool transposed) {
   auto b = std::make_unique<RightHandSide>();
@@ -39,11 +59,11 @@ std::unique_ptr<const PreparedMatrix> pack(std::span<const Matrix> blocks, DType
   b->transposed = transposed;
   b->operands = operands;
   for (const Matrix& block : blocks) b->rows += block.rows;
-  b->packed = memory().allocate(static_cast<size_t>(b->rows * b->cols) * sizeof(float));
-  int64_t first = 0;
+  b->packed = memory().allocate(bytes_of(operands, b->rows * b->cols));
+  std::byte* to = b->packed.get();
   for (const Matrix& block : blocks) {
-    copy_rounded(block, operands, b->values() + first * b->cols);
-    first += block.rows;
+    copy_as(operands, block, to);
+    to += bytes_of(operands, block.rows * block.cols);
   }
   return b;
 }
@@ -92,26 +112,73 @@ void copy_rounded_by_groups(const Matrix& a, float* to) {
   });
 }
 
-void add_bias(const float* bias, const MutableMatrix& c) {
-  for_each(c.rows * c.cols,
-           [=] QKV_DEVICE(int64_t i) { c.data[i / c.cols * c.stride + i % c.cols] += bias[i % c.cols]; });
+// f32 numbers as the sum of three of bf16: the nearest one, the nearest to the rest, and that to the rest of
+// the rest, which together have all 24 bits.
+constexpr int kParts = 3;
+
+void split(const Matrix& from, uint16_t* parts) {
+  const int64_t count = from.rows * from.cols;
+  for_each(count, [=] QKV_DEVICE(int64_t i) {
+    float rest = from.data[i / from.cols * from.stride + i % from.cols];
+    for (int part = 0; part < kParts; ++part) {
+      const uint16_t bits = rounded_bf16(rest);
+      parts[part * count + i] = bits;
+      rest -= widened_bf16(bits);
+      if (rest - rest != 0) rest = 0;  // of an infinity or NaN, the first part is all
+    }
+  });
 }
 
-void multiply_in_place(const Matrix& a, const RightHandSide& b, const MutableMatrix& c,
+// Many rows times weights that are read in place. bf16 weights are multiplied by the parts of the inputs, the
+// smallest first, by the instructions for bf16; weights of other dtypes are widened.
+void multiply_many_rows(Gemm product, const Matrix& a, const WeightRows& w) {
+  if (w.dtype == DType::bf16) {
+    const Array<uint16_t> parts(kParts * a.rows * a.cols);
+    split(a, parts.data());
+    product.operands = DType::bf16;
+    for (int part = kParts - 1; part >= 0; --part) {
+      product.a = {parts.data() + part * a.rows * a.cols, a.cols};
+      gemm(product);
+      product.accumulate = true;
+      product.bias = nullptr;
+    }
+  } else if (w.dtype == DType::f32) {
+    gemm(product);
+  } else {
+    const Array<float> wide(w.rows * w.cols);
+    widen_rows(w, wide.data());
+    product.b = {wide.data(), w.cols, true};
+    gemm(product);
+  }
+}
+
+void multiply_in_place(const Matrix& a, const RightHandSide& b, const float* bias, const MutableMatrix& c,
                        Accumulate accumulate) {
   const DType dtype = b.in_place.front().dtype;
   const bool rounds = dtype == DType::i8 || in_blocks(dtype);
   const Array<float> rounded(rounds ? a.rows * a.cols : 0);
   if (dtype == DType::i8) copy_quantized(a, rounded.data());
   if (in_blocks(dtype)) copy_rounded_by_groups(a, rounded.data());
-  const Operand left = rounds ? Operand{rounded.data(), a.cols} : Operand{a.data, a.stride};
+  const Matrix x{rounds ? rounded.data() : a.data, a.rows, a.cols, rounds ? a.cols : a.stride};
   int64_t first = 0;
   for (const WeightRows& w : b.in_place) {
-    const Array<float> wide(w.dtype == DType::f32 ? 0 : w.rows * w.cols);
-    if (w.dtype != DType::f32) widen_rows(w, wide.data());
-    const Operand right = w.dtype == DType::f32 ? Operand{static_cast<const float*>(w.data), w.stride, true}
-                                                : Operand{wide.data(), w.cols, true};
-    gemm(a.rows, w.rows, a.cols, left, right, c.data + first, c.stride, accumulate == Accumulate::yes);
+    const float* const own_bias = bias == nullptr ? nullptr : bias + first;
+    float* const to = c.data + first;
+    const bool adds = accumulate == Accumulate::yes;
+    if (x.rows <= kFewRows) {
+      multiply_few_rows(x.rows, x.data, x.stride, w, own_bias, to, c.stride, adds);
+    } else {
+      multiply_many_rows({.m = x.rows,
+                          .n = w.rows,
+                          .k = x.cols,
+                          .a = {x.data, x.stride},
+                          .b = {w.data, w.stride, true},
+                          .bias = own_bias,
+                          .c = to,
+                          .c_stride = c.stride,
+                          .accumulate = adds},
+                         x, w);
+    }
     first += w.rows;
   }
 }
@@ -134,37 +201,46 @@ std::unique_ptr<const PreparedMatrix> view(std::span<const WeightRows> blocks) {
 void matmul(const Matrix& a, const PreparedMatrix& prepared, const float* bias, const MutableMatrix& c,
             Accumulate accumulate) {
   const auto& b = static_cast<const RightHandSide&>(prepared);
-  if (!b.in_place.empty()) {
-    multiply_in_place(a, b, c, accumulate);
-  } else {
-    const Array<float> rounded(b.operands == DType::f32 ? 0 : a.rows * a.cols);
-    if (b.operands != DType::f32) copy_rounded(a, b.operands, rounded.data());
-    const Operand left =
-        b.operands == DType::f32 ? Operand{a.data, a.stride} : Operand{rounded.data(), a.cols};
-    gemm(a.rows, c.cols, a.cols, left, {b.values(), b.cols, b.transposed}, c.data, c.stride,
-         accumulate == Accumulate::yes);
-  }
-  if (bias != nullptr) add_bias(bias, c);
+  if (a.rows == 0) return;
+  if (!b.in_place.empty()) return multiply_in_place(a, b, bias, c, accumulate);
+  const Rounded left(a, b.operands);
+  gemm({.m = a.rows,
+        .n = c.cols,
+        .k = a.cols,
+        .a = left.operand(),
+        .b = b.operand(),
+        .operands = b.operands,
+        .bias = bias,
+        .c = c.data,
+        .c_stride = c.stride,
+        .accumulate = accumulate == Accumulate::yes});
 }
 
 void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
                          DType operands) {
-  if (operands == DType::f32) {
-    gemm(a.cols, b.cols, a.rows, {a.data, a.stride, true}, {b.data, b.stride}, c.data, c.stride,
-         accumulate == Accumulate::yes);
-    return;
-  }
-  const Array<float> left(a.rows * a.cols), right(b.rows * b.cols);
-  copy_rounded(a, operands, left.data());
-  copy_rounded(b, operands, right.data());
-  gemm(a.cols, b.cols, a.rows, {left.data(), a.cols, true}, {right.data(), b.cols}, c.data, c.stride,
-       accumulate == Accumulate::yes);
+  const Rounded left(a, operands, true), right(b, operands);
+  gemm({.m = a.cols,
+        .n = b.cols,
+        .k = a.rows,
+        .a = left.operand(),
+        .b = right.operand(),
+        .operands = operands,
+        .c = c.data,
+        .c_stride = c.stride,
+        .accumulate = accumulate == Accumulate::yes});
 }
 
 void batched_product(const BatchedProduct& a) {
-  gemm(a.m, a.n, a.k, {a.x, a.x_transposed ? a.m : a.k, a.x_transposed, a.m * a.k},
-       {a.y, a.y_transposed ? a.k : a.n, a.y_transposed, a.k * a.n}, a.z, a.n,
-       a.accumulate == Accumulate::yes, a.batch, a.m * a.n);
+  gemm({.m = a.m,
+        .n = a.n,
+        .k = a.k,
+        .a = {a.x, a.x_transposed ? a.m : a.k, a.x_transposed, a.m * a.k},
+        .b = {a.y, a.y_transposed ? a.k : a.n, a.y_transposed, a.k * a.n},
+        .c = a.z,
+        .c_stride = a.n,
+        .accumulate = a.accumulate == Accumulate::yes,
+        .batch = a.batch,
+        .c_batch_stride = a.m * a.n});
 }
 
 }  // namespace qkv::kernels::cuda

@@ -2,26 +2,10 @@
 
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/kernels.h"
+#include "qkv/kernels/cuda/softmax.h"
 
 namespace qkv::kernels::cuda {
 namespace {
-
-QKV_DEVICE float biased(const float* x, const float* bias, int64_t c) {
-  return bias == nullptr ? x[c] : x[c] + bias[c];
-}
-
-// log(sum_c exp(x[c] + bias[c])); NaN if a number is.
-QKV_DEVICE float log_sum_exp(const Thread& thread, const float* x, const float* bias, int64_t cols) {
-  float largest = -INFINITY;
-  for (int64_t c = thread.index; c < cols; c += thread.count) {
-    const float z = biased(x, bias, c);
-    if (z > largest) largest = z;
-  }
-  largest = thread.maximum(largest);
-  double sum = 0;
-  for (int64_t c = thread.index; c < cols; c += thread.count) sum += ::expf(biased(x, bias, c) - largest);
-  return largest + static_cast<float>(::log(thread.sum(sum)));
-}
 
 QKV_DEVICE float class_weight(const LabelLoss& a, int64_t c) {
   return a.class_weights == nullptr ? 1 : a.class_weights[c];

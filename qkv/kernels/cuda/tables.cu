@@ -3,34 +3,59 @@
 #include "qkv/kernels/cuda/dropout.h"
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/kernels.h"
+#include "qkv/kernels/cuda/memory.h"
 #include "qkv/kernels/cuda/weights.h"
 
 namespace qkv::kernels::cuda {
 
-void embedding_forward(const EmbeddingForward& a) {
+namespace {
+
+template <DType dtype>
+void embed(const EmbeddingForward& a) {
   for_each(a.tokens * a.cols, [=] QKV_DEVICE(int64_t i) {
     const int64_t t = i / a.cols, c = i % a.cols;
-    float value = a.factor * element(a.table, a.ids[t], c);
+    float value = a.factor * element<dtype>(a.table, a.ids[t], c);
     if (a.positions != nullptr) value += a.positions[a.position[t] * a.cols + c];
     a.y[i] = value * dropout_factor(a.dropout, t, c);
   });
 }
 
-// A row of the table is summed in the order of tokens. The first token of each id sums all of them.
+template <DType dtype>
+void widen(const WeightRows& from, float* to) {
+  for_each(from.rows * from.cols,
+           [=] QKV_DEVICE(int64_t i) { to[i] = element<dtype>(from, i / from.cols, i % from.cols); });
+}
+
+}  // namespace
+
+void embedding_forward(const EmbeddingForward& a) {
+  with_dtype(a.table.dtype, [&](auto dtype) { embed<dtype.value>(a); });
+}
+
+void widen_rows(const WeightRows& from, float* to) {
+  with_dtype(from.dtype, [&](auto dtype) { widen<dtype.value>(from, to); });
+}
+
+// A row of the table is summed in the order of tokens: each token finds the next one of its id, and the first
+// of an id follows them.
 void embedding_backward(const float* dy, const int32_t* ids, float factor, int64_t tokens, int64_t cols,
                         int64_t /*vocabulary*/, const Dropout& dropout, float* table_gradient) {
+  const Array<int32_t> next_array(tokens), follows_array(tokens);
+  int32_t *const next = next_array.data(), *const follows = follows_array.data();
+  for_each(tokens, [=] QKV_DEVICE(int64_t t) { follows[t] = 0; });
+  for_each(tokens, [=] QKV_DEVICE(int64_t t) {
+    int64_t n = t + 1;
+    while (n < tokens && ids[n] != ids[t]) ++n;
+    next[t] = static_cast<int32_t>(n);
+    if (n < tokens) follows[n] = 1;
+  });
   launch(tokens, [=] QKV_DEVICE(const Thread& thread) {
-    const int32_t id = ids[thread.block];
-    for (int64_t t = 0; t < thread.block; ++t) {
-      if (ids[t] == id) return;
-    }
+    if (follows[thread.block] != 0) return;
     for (int64_t c = thread.index; c < cols; c += thread.count) {
       double sum = 0;
-      for (int64_t t = thread.block; t < tokens; ++t) {
-        if (ids[t] == id)
-          sum += static_cast<double>(factor) * dy[t * cols + c] * dropout_factor(dropout, t, c);
-      }
-      table_gradient[id * cols + c] += static_cast<float>(sum);
+      for (int64_t t = thread.block; t < tokens; t = next[t])
+        sum += static_cast<double>(factor) * dy[t * cols + c] * dropout_factor(dropout, t, c);
+      table_gradient[ids[thread.block] * cols + c] += static_cast<float>(sum);
     }
   });
 }
@@ -78,11 +103,6 @@ void quantize_rows(const float* from, int64_t rows, int64_t cols, int8_t* to, fl
       to[thread.block * cols + c] = static_cast<int8_t>(steps < -127 ? -127 : steps > 127 ? 127 : steps);
     }
   });
-}
-
-void widen_rows(const WeightRows& from, float* to) {
-  for_each(from.rows * from.cols,
-           [=] QKV_DEVICE(int64_t i) { to[i] = element(from, i / from.cols, i % from.cols); });
 }
 
 }  // namespace qkv::kernels::cuda

@@ -108,6 +108,7 @@ void convert(NormBackward& a) {
 void convert(Gated& a) { make_readable(a.gate, a.x); }
 void convert(GradientRows& a) { make_readable(a.data); }
 void convert(CrossEntropy& a) { make_readable(a.logits, a.bias, a.labels, a.loss, a.nll); }
+void convert(BestTokens& a) { make_readable(a.logits, a.best); }
 void convert(SoftmaxBackward& a) { make_readable(a.y, a.dy, a.dx); }
 void convert(LabelLoss& a) { make_readable(a.logits, a.labels, a.class_weights); }
 void convert(LabelLossForward& a) {
@@ -258,6 +259,7 @@ constexpr Backend kReferenceBackend{
     .gated_backward = kSubmitting<&Backend::gated_backward, reference::gated_backward>,
     .cross_entropy = kSubmitting<&Backend::cross_entropy, reference::cross_entropy>,
     .log_softmax = kSubmitting<&Backend::log_softmax, reference::log_softmax>,
+    .best_tokens = kSubmitting<&Backend::best_tokens, reference::best_tokens>,
     .softmax = kSubmitting<&Backend::softmax, reference::softmax>,
     .softmax_backward = kSubmitting<&Backend::softmax_backward, reference::softmax_backward>,
     .label_loss = kSubmitting<&Backend::label_loss, reference::label_loss>,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <vector>
 
 namespace qkv::kernels::reference {
 
@@ -49,6 +51,17 @@ void cross_entropy(const CrossEntropy& a) {
 void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
                  int64_t cols) {
   store(log_softmax(logits, bias, rows, cols), log_probabilities);
+}
+
+void best_tokens(const BestTokens& a) {
+  const Doubles log_p = log_softmax(a.logits, nullptr, a.rows, a.cols);
+  for (int64_t r = 0; r < a.rows; ++r) {
+    std::vector<ScoredToken> row;
+    for (int64_t c = 0; c < a.cols; ++c)
+      row.push_back({static_cast<float>(log_p[at(r, a.cols, c)]), static_cast<int32_t>(c)});
+    std::ranges::stable_sort(row, std::ranges::greater(), &ScoredToken::log_probability);
+    std::copy_n(row.begin(), a.count, a.best + r * a.count);
+  }
 }
 
 void softmax(const float* x, float* y, int64_t rows, int64_t cols) {

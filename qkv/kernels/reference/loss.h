@@ -21,6 +21,7 @@ Losses losses(const CrossEntropy& arguments);
 void cross_entropy(const CrossEntropy& arguments);
 void log_softmax(const float* logits, const float* bias, float* log_probabilities, int64_t rows,
                  int64_t cols);
+void best_tokens(const BestTokens& arguments);
 void softmax(const float* x, float* y, int64_t rows, int64_t cols);
 
 }  // namespace qkv::kernels::reference

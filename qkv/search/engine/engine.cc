@@ -4,12 +4,10 @@
 #include <utility>
 
 #include "qkv/base/error.h"
-#include "qkv/base/parallel.h"
 #include "qkv/ops/profile.h"
-#include "qkv/search/candidates.h"
+#include "qkv/search/engine/selection.h"
 #include "qkv/search/engine/sequence.h"
 #include "qkv/search/shortlist.h"
-#include "qkv/search/step_scores.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::search {
@@ -180,50 +178,23 @@ void Engine::advance(Tensor logits) {
         concat("search: expected contiguous logits [", rows, ", ", columns, "], found ", logits.shape()));
   }
 
-  struct RowOf {
-    Sequence* sequence;
-    int32_t row;
-  };
-  std::vector<RowOf> row_of;
-  std::vector<RowVocabulary> vocabularies;
+  std::vector<RunningRow> running;
   for (const auto& sequence : running_) {
     const auto count = static_cast<int32_t>(sequence->rows().size());
-    for (int32_t row = 0; row < count; ++row) {
-      row_of.push_back({sequence.get(), row});
-      vocabularies.push_back({sequence->allowed, sequence->columns});
-    }
+    for (int32_t row = 0; row < count; ++row)
+      running.push_back({*sequence->hypotheses, row, {sequence->allowed, sequence->columns}});
   }
-  const auto wants_logits = [](const auto& sequence) { return needs_logits(sequence->request.options); };
-  StepScores scores =
-      step_scores(std::move(logits), vocabularies, vocabulary, std::ranges::any_of(running_, wants_logits));
-  std::vector<RowStep> steps(row_of.size());
-  std::vector<std::exception_ptr> errors(row_of.size());
-  // Waking a thread pays off from about ten microseconds of work.
-  parallel_for(rows, std::max<int64_t>(1, 32768 / vocabulary), [&](int64_t first, int64_t last) {
-    for (int64_t r = first; r < last; ++r) {
-      const auto [sequence, row] = row_of[static_cast<size_t>(r)];
-      if (sequence->hypotheses->forced() != nullptr) continue;
-      const Tensor log_probabilities = scores.log_probabilities.slice_rows(r, 1);
-      const bool by_logits = needs_logits(sequence->request.options);
-      try {
-        steps[static_cast<size_t>(r)].top = most_likely(log_probabilities.values(), sequence->request.top);
-        steps[static_cast<size_t>(r)].candidates = candidates_of(
-            *sequence->hypotheses, row,
-            {log_probabilities, by_logits ? scores.logits.slice_rows(r, 1) : log_probabilities});
-      } catch (...) {
-        errors[static_cast<size_t>(r)] = std::current_exception();
-      }
-    }
-  });
+  std::vector<RowResult> results = select_candidates(std::move(logits), running, vocabulary);
 
   const auto weights = model_->source_weights();
   for (size_t s = 0; s < running_.size(); ++s) {
     Sequence& sequence = *running_[s];
     const auto first = static_cast<size_t>(hypothesis_offsets_.begin(static_cast<int64_t>(s)));
-    const std::span<RowStep> own = std::span(steps).subspan(first, sequence.rows().size());
-    for (size_t r = 0; r < own.size(); ++r) {
-      if (sequence.captures_attention()) own[r].attended = weights[first + r];
-      if (errors[first + r]) sequence.error = errors[first + r];
+    std::vector<RowStep> own;
+    for (size_t r = first; r < first + sequence.rows().size(); ++r) {
+      own.push_back(std::move(results[r].step));
+      if (sequence.captures_attention()) own.back().attended = weights[r];
+      if (results[r].error) sequence.error = results[r].error;
     }
     try {
       if (!sequence.error) sequence.advance(own);
