@@ -25,14 +25,14 @@ using kernels::Accumulate;
 using kernels::Activation;
 using kernels::Dropout;
 
-Tensor random(const Shape& shape, uint64_t seed) {
+Tensor random_numbers(const Shape& shape, uint64_t seed) {
   Tensor numbers = Tensor::empty(shape);
   RandomStream stream(seed);
   for (float& x : numbers.values()) x = 2 * stream.uniform() - 1;
   return numbers;
 }
 
-Tensor random_ids(int64_t count, int64_t bound, uint64_t seed) {
+Tensor some_ids(int64_t count, int64_t bound, uint64_t seed) {
   Tensor ids = Tensor::empty({count}, DType::i32);
   RandomStream stream(seed);
   for (int32_t& id : ids.values<int32_t>())
@@ -49,26 +49,30 @@ class Stopwatch {
 
   bool stopped() const { return options_.stop && options_.stop(); }
 
+  // Tensors on the device.
+  Tensor random(const Shape& shape, uint64_t seed) const {
+    return from_host(random_numbers(shape, seed), options_.device);
+  }
+  Tensor random_ids(int64_t count, int64_t bound, uint64_t seed) const {
+    return from_host(some_ids(count, bound, seed), options_.device);
+  }
+  Tensor empty(const Shape& shape) const { return Tensor::empty(shape, DType::f32, options_.device); }
+  Tensor zeros(const Shape& shape) const { return Tensor::zeros(shape, DType::f32, options_.device); }
+
   template <class Call>
   void time(const std::string& kernel, const std::string& shape, const Call& call) {
     if (stopped()) return;
-    call();  // warm-up: page faults, caches, compiled products
     KernelSpeed speed{.kernel = kernel, .shape = shape};
     const uint64_t macs = kernels::counted_macs(), bytes = kernels::counted_bytes();
-    std::vector<double> seconds;
-    double sum = 0;
-    while (sum < options_.seconds || seconds.size() < 3) {
-      const auto begin = std::chrono::steady_clock::now();
-      call();
-      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-      sum += seconds.back();
+    call();  // warm-up: page faults, caches, compiled products
+    speed.macs = kernels::counted_macs() - macs;
+    speed.bytes = kernels::counted_bytes() - bytes;
+    if (options_.device == Device::cpu) {
+      time_each(call, speed);
+    } else {
+      time_queued(call, speed);
     }
-    speed.calls = static_cast<int64_t>(seconds.size());
-    speed.macs = (kernels::counted_macs() - macs) / static_cast<uint64_t>(speed.calls);
-    speed.bytes = (kernels::counted_bytes() - bytes) / static_cast<uint64_t>(speed.calls);
-    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-    std::nth_element(seconds.begin(), middle, seconds.end());
-    speed.seconds = std::max(*middle, 1e-9);
+    speed.seconds = std::max(speed.seconds, 1e-9);
     if (options_.on_result) options_.on_result(speed);
     speeds_.push_back(speed);
   }
@@ -76,6 +80,42 @@ class Stopwatch {
   std::vector<KernelSpeed> take() { return std::move(speeds_); }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  template <class Call>
+  void time_each(const Call& call, KernelSpeed& speed) const {
+    std::vector<double> seconds;
+    double sum = 0;
+    while (sum < options_.seconds || seconds.size() < 3) {
+      const auto begin = Clock::now();
+      call();
+      seconds.push_back(since(begin));
+      sum += seconds.back();
+    }
+    speed.calls = std::ssize(seconds);
+    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    speed.seconds = *middle;
+  }
+
+  // A wait for each call would be a part of what is measured.
+  template <class Call>
+  void time_queued(const Call& call, KernelSpeed& speed) const {
+    const Tensor number = empty({1});
+    to_host(number);
+    for (speed.calls = 1;; speed.calls *= 2) {
+      const auto begin = Clock::now();
+      for (int64_t i = 0; i < speed.calls; ++i) call();
+      to_host(number);
+      const double seconds = since(begin);
+      speed.seconds = seconds / static_cast<double>(speed.calls);
+      if (seconds >= options_.seconds) return;
+    }
+  }
+
   const KernelSpeedOptions& options_;
   std::vector<KernelSpeed> speeds_;
 };
@@ -87,56 +127,66 @@ void products(Stopwatch& stopwatch) {
   for (const Size size : {Size{2048, 512, 512}, Size{2048, 512, 2048}, Size{2048, 2048, 512},
                           Size{2048, 256, 1024}, Size{2048, 256, 256}}) {
     const std::string shape = concat(size.rows, " x ", size.inputs, " x ", size.outputs);
-    const Tensor x = random({size.rows, size.inputs}, 1);
-    Tensor w = random({size.outputs, size.inputs}, 2), y = random({size.rows, size.outputs}, 3);
+    const Tensor x = stopwatch.random({size.rows, size.inputs}, 1);
+    Tensor w = stopwatch.random({size.outputs, size.inputs}, 2),
+           y = stopwatch.random({size.rows, size.outputs}, 3);
     const auto packed = kernels::PackedMatrix::transposed(std::vector{w});
     stopwatch.time("linear, packed", shape, [&] { kernels::matmul(x, packed, {}, y, Accumulate::no); });
     stopwatch.time("weight gradient", shape, [&] { kernels::matmul_transposed_a(y, x, w, Accumulate::no); });
   }
-  const Tensor w = random({512, 512}, 4);
+  const Tensor w = stopwatch.random({512, 512}, 4);
   stopwatch.time("packing a weight", "512 x 512", [&] { kernels::PackedMatrix::transposed(std::vector{w}); });
 }
 
 // Products that read weights in place, for many rows and for decoding.
-void products_in_place(Stopwatch& stopwatch) {
-  constexpr int64_t kInputs = 512, kOutputs = 2048;
-  const Tensor w = random({kOutputs, kInputs}, 1);
+void products_in_place(Stopwatch& stopwatch, int64_t inputs, int64_t outputs) {
+  const Tensor w = stopwatch.random({outputs, inputs}, 1);
   for (const DType dtype : kWeightDTypes) {
     const kernels::WeightView view(std::vector{to_dtype({w}, dtype)});
     for (const int64_t rows : {2048, 64, 4, 1}) {
-      const Tensor x = random({rows, kInputs}, 2);
-      Tensor y = random({rows, kOutputs}, 3);
+      const Tensor x = stopwatch.random({rows, inputs}, 2);
+      Tensor y = stopwatch.empty({rows, outputs});
       stopwatch.time(concat("linear, ", weight_dtype_name(dtype)),
-                     concat(rows, " x ", kInputs, " x ", kOutputs),
+                     concat(rows, " x ", inputs, " x ", outputs),
                      [&] { kernels::matmul(x, view, {}, y, Accumulate::no); });
     }
   }
 }
 
+struct AttentionSize {
+  int64_t length = 0;  // of each sequence
+  bool causal = false;
+  int64_t width = 64;  // of a head
+  DType operands = DType::f32;
+};
+
 // About 4,096 tokens in sequences of one length; queries, keys and values are columns of one matrix.
-void attention(Stopwatch& stopwatch, int64_t length, bool causal) {
-  constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth;
-  const int64_t sequences = std::max<int64_t>(1, 4096 / length), tokens = sequences * length;
-  const Offsets offsets = Offsets::uniform(sequences, length);
-  const Tensor qkv = random({tokens, 3 * kModel}, 1);
-  Tensor gradient = random({tokens, 3 * kModel}, 2);
-  const Tensor output = random({tokens, kModel}, 3), upstream = random({tokens, kModel}, 4);
-  Tensor log_sum_exp = Tensor::empty({kHeads, tokens});
-  const kernels::AttentionTensors arguments{.query = qkv.columns(0, kModel),
-                                            .key = qkv.columns(kModel, kModel),
-                                            .value = qkv.columns(2 * kModel, kModel),
+void attention(Stopwatch& stopwatch, const AttentionSize& size) {
+  constexpr int64_t kHeads = 8;
+  const int64_t model = kHeads * size.width, sequences = std::max<int64_t>(1, 4096 / size.length),
+                tokens = sequences * size.length;
+  const Offsets offsets = Offsets::uniform(sequences, size.length);
+  const Tensor qkv = stopwatch.random({tokens, 3 * model}, 1);
+  Tensor gradient = stopwatch.empty({tokens, 3 * model});
+  const Tensor output = stopwatch.empty({tokens, model}), upstream = stopwatch.random({tokens, model}, 4);
+  Tensor log_sum_exp = stopwatch.empty({kHeads, tokens});
+  const kernels::AttentionTensors arguments{.query = qkv.columns(0, model),
+                                            .key = qkv.columns(model, model),
+                                            .value = qkv.columns(2 * model, model),
                                             .query_offsets = offsets,
                                             .key_offsets = offsets,
                                             .rule = {.heads = kHeads,
                                                      .key_heads = kHeads,
-                                                     .scale = 1 / std::sqrt(static_cast<float>(kWidth)),
-                                                     .causal = causal}};
+                                                     .scale = 1 / std::sqrt(static_cast<float>(size.width)),
+                                                     .causal = size.causal,
+                                                     .operands = size.operands}};
   const kernels::AttentionResultTensors results{.output = output, .log_sum_exp = log_sum_exp};
-  const kernels::AttentionGradientTensors gradients{.query = {gradient.columns(0, kModel)},
-                                                    .key = {gradient.columns(kModel, kModel)},
-                                                    .value = {gradient.columns(2 * kModel, kModel)}};
+  const kernels::AttentionGradientTensors gradients{.query = {gradient.columns(0, model)},
+                                                    .key = {gradient.columns(model, model)},
+                                                    .value = {gradient.columns(2 * model, model)}};
   const std::string name =
-      concat(kHeads, " heads of ", kWidth, ", ", sequences, " x ", length, causal ? ", causal" : "");
+      concat(kHeads, " heads of ", size.width, ", ", sequences, " x ", size.length,
+             size.causal ? ", causal" : "", size.operands == DType::bf16 ? ", bf16" : "");
   stopwatch.time("attention", name, [&] { kernels::attention_forward(arguments, results); });
   stopwatch.time("attention backward", name,
                  [&] { kernels::attention_backward(arguments, output, log_sum_exp, upstream, gradients); });
@@ -145,11 +195,11 @@ void attention(Stopwatch& stopwatch, int64_t length, bool causal) {
 // One new token for each of 32 hypotheses, over cached keys and values.
 void decode_attention(Stopwatch& stopwatch) {
   constexpr int64_t kHeads = 8, kWidth = 64, kModel = kHeads * kWidth, kRows = 32, kKeys = 256;
-  Tensor output = Tensor::empty({kRows, kModel});
+  Tensor output = stopwatch.empty({kRows, kModel});
   const kernels::AttentionTensors arguments{
-      .query = random({kRows, kModel}, 1),
-      .key = random({kRows * kKeys, kModel}, 2),
-      .value = random({kRows * kKeys, kModel}, 3),
+      .query = stopwatch.random({kRows, kModel}, 1),
+      .key = stopwatch.random({kRows * kKeys, kModel}, 2),
+      .value = stopwatch.random({kRows * kKeys, kModel}, 3),
       .query_offsets = Offsets::uniform(kRows, 1),
       .key_offsets = Offsets::uniform(kRows, kKeys),
       .rule = {.heads = kHeads, .key_heads = kHeads, .scale = 1 / std::sqrt(static_cast<float>(kWidth))}};
@@ -160,11 +210,11 @@ void decode_attention(Stopwatch& stopwatch) {
 
 void norm(Stopwatch& stopwatch) {
   constexpr int64_t kRows = 2048, kCols = 512;
-  const Tensor x = random({kRows, kCols}, 1), residual = random({kRows, kCols}, 2),
-               dy = random({kRows, kCols}, 3);
+  const Tensor x = stopwatch.random({kRows, kCols}, 1), residual = stopwatch.random({kRows, kCols}, 2),
+               dy = stopwatch.random({kRows, kCols}, 3);
   Tensor sum = empty_like(x), y = empty_like(x);
-  const Tensor weight = random({kCols}, 4), bias = random({kCols}, 5);
-  Tensor mean = Tensor::empty({kRows}), rstd = Tensor::empty({kRows});
+  const Tensor weight = stopwatch.random({kCols}, 4), bias = stopwatch.random({kCols}, 5);
+  Tensor mean = stopwatch.empty({kRows}), rstd = stopwatch.empty({kRows});
   stopwatch.time("residual + norm", "2048 x 512, dropout", [&] {
     kernels::norm_forward({.x = x,
                            .residual = residual,
@@ -193,7 +243,7 @@ void norm(Stopwatch& stopwatch) {
 
 void activations(Stopwatch& stopwatch) {
   constexpr int64_t kRows = 2048, kCols = 2048;
-  const Tensor x = random({kRows, kCols}, 1), dy = random({kRows, kCols}, 2);
+  const Tensor x = stopwatch.random({kRows, kCols}, 1), dy = stopwatch.random({kRows, kCols}, 2);
   Tensor y = empty_like(x);
   const auto both = [&](const std::string& name, Activation activation, const Dropout& dropout) {
     const std::string shape = dropout.active() ? "2048 x 2048, dropout" : "2048 x 2048";
@@ -208,10 +258,10 @@ void activations(Stopwatch& stopwatch) {
 
 void loss(Stopwatch& stopwatch) {
   constexpr int64_t kRows = 512, kVocabulary = 8000;
-  Tensor losses = Tensor::empty({kRows}), nll = Tensor::empty({kRows});
-  const kernels::CrossEntropyTensors arguments{.logits = random({kRows, kVocabulary}, 1),
-                                               .bias = random({kVocabulary}, 2),
-                                               .labels = random_ids(kRows, kVocabulary, 3),
+  Tensor losses = stopwatch.empty({kRows}), nll = stopwatch.empty({kRows});
+  const kernels::CrossEntropyTensors arguments{.logits = stopwatch.random({kRows, kVocabulary}, 1),
+                                               .bias = stopwatch.random({kVocabulary}, 2),
+                                               .labels = stopwatch.random_ids(kRows, kVocabulary, 3),
                                                .smoothing = 0.1f,
                                                .loss = losses,
                                                .nll = nll};
@@ -221,8 +271,9 @@ void loss(Stopwatch& stopwatch) {
 
 void optimizer(Stopwatch& stopwatch) {
   constexpr int64_t kCount = 10000000;
-  const Tensor value = random({kCount}, 1), gradient = random({kCount}, 2), average = random({kCount}, 3);
-  Tensor first = Tensor::zeros({kCount}), second = Tensor::zeros({kCount});
+  const Tensor value = stopwatch.random({kCount}, 1), gradient = stopwatch.random({kCount}, 2),
+               average = stopwatch.random({kCount}, 3);
+  Tensor first = stopwatch.zeros({kCount}), second = stopwatch.zeros({kCount});
   std::vector<kernels::OptimizerSlot> slots{{.value = value,
                                              .gradient = gradient,
                                              .state = {first, second},
@@ -238,14 +289,14 @@ void optimizer(Stopwatch& stopwatch) {
 
 void embedding(Stopwatch& stopwatch) {
   constexpr int64_t kTokens = 2048, kCols = 512, kVocabulary = 8000;
-  Tensor table = random({kVocabulary, kCols}, 1);
-  const Tensor positions = random({64, kCols}, 2);
-  const Tensor ids = random_ids(kTokens, kVocabulary, 3), y = random({kTokens, kCols}, 5);
+  Tensor table = stopwatch.random({kVocabulary, kCols}, 1);
+  const Tensor positions = stopwatch.random({64, kCols}, 2);
+  const Tensor ids = stopwatch.random_ids(kTokens, kVocabulary, 3), y = stopwatch.random({kTokens, kCols}, 5);
   const kernels::EmbeddingTensors arguments{.table = table,
                                             .ids = ids,
                                             .factor = 22.6f,
                                             .positions = positions,
-                                            .position = random_ids(kTokens, 64, 4),
+                                            .position = stopwatch.random_ids(kTokens, 64, 4),
                                             .dropout = kDropout,
                                             .y = y};
   stopwatch.time("embedding", "2048 x 512, dropout", [&] { kernels::embedding_forward(arguments); });
@@ -255,16 +306,38 @@ void embedding(Stopwatch& stopwatch) {
 
 }  // namespace
 
+DeviceLimits measure_device(const KernelSpeedOptions& options) {
+  const KernelSpeedOptions quiet{.seconds = options.seconds, .device = options.device, .stop = options.stop};
+  Stopwatch stopwatch(quiet);
+  constexpr int64_t kSize = 8192, kCount = int64_t{64} << 20;
+  const Tensor x = stopwatch.random({kSize, kSize}, 1), numbers = stopwatch.random({kCount}, 2);
+  Tensor y = stopwatch.empty({kSize, kSize}), copied = stopwatch.empty({kCount});
+  const auto packed = kernels::PackedMatrix::transposed(std::vector{x}, DType::bf16);
+  stopwatch.time("", "", [&] { kernels::matmul(x, packed, {}, y, Accumulate::no); });
+  stopwatch.time("", "", [&] { kernels::copy(numbers, copied, Accumulate::no); });
+  const std::vector<KernelSpeed> speeds = stopwatch.take();
+  if (speeds.size() < 2) return {};
+  return {speeds[0].gflops(), 2 * static_cast<double>(numbers.bytes()) / speeds[1].seconds * 1e-9};
+}
+
 std::vector<KernelSpeed> measure_kernels(const KernelSpeedOptions& options) {
   if (!(options.seconds > 0)) {
     throw UsageError(concat("seconds for each kernel: expected more than 0, found ", options.seconds));
   }
   Stopwatch stopwatch(options);
   products(stopwatch);
-  products_in_place(stopwatch);
+  products_in_place(stopwatch, 512, 2048);
   for (const int64_t length : {32, 128, 512, 2048}) {
-    attention(stopwatch, length, false);
-    attention(stopwatch, length, true);
+    attention(stopwatch, {.length = length});
+    attention(stopwatch, {.length = length, .causal = true});
+  }
+  if (options.device == Device::cuda) {  // sizes that fill a GPU
+    products_in_place(stopwatch, 4096, 16384);
+    for (const DType operands : {DType::f32, DType::bf16}) {
+      attention(stopwatch, {.length = 32, .operands = operands});
+      for (const bool causal : {false, true})
+        attention(stopwatch, {.length = 4096, .causal = causal, .width = 128, .operands = operands});
+    }
   }
   decode_attention(stopwatch);
   norm(stopwatch);

@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "qkv/tensor/device.h"
+
 namespace qkv::explain {
 
 struct KernelSpeed {
   std::string kernel;  // "attention backward"
   std::string shape;   // "8 heads of 64, 32 x 128 tokens, causal"
-  double seconds = 0;  // median of one call
+  double seconds = 0;  // of one call: the median, or the mean on a device that queues its work
   int64_t calls = 0;   // timed calls
   uint64_t macs = 0;   // multiply-accumulates of one call (kernels::counted_macs)
   uint64_t bytes = 0;  // read and written by one call (kernels::counted_bytes)
@@ -23,11 +25,19 @@ struct KernelSpeed {
 
 struct KernelSpeedOptions {
   double seconds = 0.15;  // per kernel and shape, after one warm-up call
+  Device device = Device::cpu;
   // Called with each result as it arrives.
   std::function<void(const KernelSpeed&)> on_result = {};
   // Polled between kernels; returning true ends the measurement.
   std::function<bool()> stop = {};
 };
+
+// The rates of a device other than the CPU (kernels/limits.h measures those): a product of large matrices in
+// bf16, and a copy of 256 MiB.
+struct DeviceLimits {
+  double gflops = 0, gb_per_s = 0;
+};
+DeviceLimits measure_device(const KernelSpeedOptions& options);
 
 // Measures matrix products, attention, norms, activations, loss, optimizer and embedding, forward and
 // backward, on random data with threads() threads. Throws UsageError unless `seconds` is above 0.

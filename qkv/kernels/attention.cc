@@ -38,6 +38,7 @@ AttentionShape shape_of(const AttentionTensors& a) {
           .alignment = rule.alignment,
           .window = rule.window,
           .fixed_order = rule.fixed_order,
+          .operands = rule.operands,
           .keep = repeating<KeepMask, uint8_t>(rule.keep),
           .bias = repeating<ScoreBias, float>(rule.bias),
           .alibi_slopes = input(rule.alibi_slopes),

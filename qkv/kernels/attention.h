@@ -20,6 +20,7 @@ struct AttentionRule {
   Alignment alignment = Alignment::last_key;
   int64_t window = 0;
   bool fixed_order = false;
+  DType operands = DType::f32;
   // u8 and f32 [batch | 1, heads | 1, queries | 1, keys], broadcast. All masks and biases may be undefined.
   Tensor keep = {}, bias = {};
   Tensor alibi_slopes = {};   // [heads]

@@ -309,6 +309,7 @@ Variable MultiheadAttention::attend(const Heads& heads, const AttentionMask& mas
   options.bias = mask.bias;
   options.relative_bias = mask.relative_bias;
   options.dropout = context.dropout(options_.dropout);
+  if (context.training) options.operands = context.operands;
   options.return_weights = static_cast<bool>(context.observer);
   const AttentionResult result =
       multihead_attention(heads.query, heads.key, heads.value, options_.heads, options);

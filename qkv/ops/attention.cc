@@ -142,6 +142,7 @@ kernels::AttentionRule attention_rule(const AttentionOptions& options, int64_t h
           .alignment = options.alignment,
           .window = options.window,
           .fixed_order = options.fixed_order,
+          .operands = options.operands,
           .keep = from_host(options.keep, device),
           .bias = value_of(options.bias),
           .alibi_slopes = from_host(options.alibi_slopes, device),

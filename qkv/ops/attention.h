@@ -25,6 +25,9 @@ struct AttentionOptions {
   // Sums over few queries of a sequence have another order than over many. If set, the order for many is
   // always used, so that a row's bits do not depend on the number of queries in the call.
   bool fixed_order = false;
+  // f32, or bf16: the device may round queries, keys, values and weights to bf16 within products, if its
+  // instructions for bf16 are faster. The CPU and the reference device do not.
+  DType operands = DType::f32;
   // u8 [batch | 1, heads | 1, queries | 1, keys], nonzero: may be attended to (zero: -infinity in the
   // papers). For ragged batches the last two extents are those of the longest sequences.
   Tensor keep = {};

@@ -57,6 +57,8 @@ struct AttentionShape {
   // Sums over few queries of a sequence have another order than over many. If set, the order for many is
   // always used, so that a row's bits do not depend on the number of queries in the call.
   bool fixed_order = false;
+  // f32, or bf16: products of the forward and the backward pass may round both sides to bf16. Sums are f32.
+  DType operands = DType::f32;
   KeepMask keep = {};
   ScoreBias bias = {};
   // [heads], null: none. The score of a key at distance n is reduced by slope * n (ALiBi, Press et al. 2022).

@@ -1,98 +1,21 @@
-// Attention, forward and backward: a block for each row of queries (or keys) and head. Scores are computed
-// again wherever they are needed; a matrix of them is never stored.
+// Attention, forward and backward. Here, a block has one row of queries (or keys) and a head: for heads that
+// are too wide for tiles, weights on request, and gradients of biases. Scores are computed again wherever
+// they are needed; a matrix of them is never stored.
 
 #include <algorithm>
 #include <vector>
 
-#include "qkv/kernels/cuda/dropout.h"
-#include "qkv/kernels/cuda/grid.h"
-#include "qkv/kernels/cuda/kernels.h"
-#include "qkv/kernels/cuda/memory.h"
+#include "qkv/kernels/cuda/attention.h"
 
 namespace qkv::kernels::cuda {
 namespace {
 
-// A query row of one head.
-struct Row {
-  int64_t sequence, head, key_head, query;  // query within the sequence
-  int64_t query_row, first_key_row;         // in the batch
-  int64_t queries, keys;
-};
-
-// The sequence of a row of the batch.
-QKV_DEVICE int64_t sequence_of(const int32_t* offsets, int64_t sequences, int64_t row) {
-  int64_t low = 0, high = sequences;
-  while (high - low > 1) {
-    const int64_t middle = (low + high) / 2;
-    (offsets[middle] <= row ? low : high) = middle;
-  }
-  return low;
-}
-
-QKV_DEVICE Row row_of(const AttentionShape& s, int64_t sequence, int64_t head, int64_t query_row) {
-  const int64_t first_query = s.query_offsets[sequence], first_key = s.key_offsets[sequence];
-  return {sequence,
-          head,
-          s.key_heads > 0 ? head / (s.heads / s.key_heads) : head,
-          query_row - first_query,
-          query_row,
-          first_key,
-          s.query_offsets[sequence + 1] - first_query,
-          s.key_offsets[sequence + 1] - first_key};
-}
-
-QKV_DEVICE int64_t distance(const AttentionShape& s, const Row& row, int64_t key) {
-  return key - (row.query + (s.alignment == Alignment::last_key ? row.keys - row.queries : 0));
-}
-
-template <class Bias>
-QKV_DEVICE int64_t bias_index(const Bias& bias, const Row& row, int64_t key) {
-  return row.sequence * bias.batch_stride + row.head * bias.head_stride + row.query * bias.query_stride + key;
-}
-
-QKV_DEVICE const float* query_of(const AttentionShape& s, const AttentionInput& in, const Row& row) {
-  return in.query + row.query_row * in.query_stride + row.head * s.d_k;
-}
-QKV_DEVICE const float* key_of(const AttentionShape& s, const AttentionInput& in, const Row& row,
-                               int64_t key) {
-  return in.key + (row.first_key_row + key) * in.key_stride + row.key_head * s.d_k;
-}
-QKV_DEVICE const float* value_of(const AttentionShape& s, const AttentionInput& in, const Row& row,
-                                 int64_t key) {
-  return in.value + (row.first_key_row + key) * in.value_stride + row.key_head * s.d_v;
-}
-
-QKV_DEVICE bool allowed(const AttentionShape& s, const Row& row, int64_t key) {
-  const int64_t away = distance(s, row, key);
-  if (s.causal && away > 0) return false;
-  if (s.window > 0 && (away < 0 ? -away : away) >= s.window) return false;
-  return s.keep.data == nullptr || s.keep.data[bias_index(s.keep, row, key)] != 0;
-}
-
-// The input of the softmax; slope: its derivative by q k.
 QKV_DEVICE float score(const AttentionShape& s, const AttentionInput& in, const Row& row, int64_t key,
                        float* slope = nullptr) {
   const float *const q = query_of(s, in, row), *const k = key_of(s, in, row, key);
-  float sum = 0;
-  for (int64_t c = 0; c < s.d_k; ++c) sum += q[c] * k[c];
-  sum *= s.scale;
-  if (slope != nullptr) *slope = s.scale;
-  if (s.softcap > 0) {
-    const float tanh = ::tanhf(sum / s.softcap);
-    sum = s.softcap * tanh;
-    if (slope != nullptr) *slope *= 1 - tanh * tanh;
-  }
-  const int64_t away = distance(s, row, key);
-  if (s.alibi_slopes != nullptr)
-    sum -= s.alibi_slopes[row.head] * static_cast<float>(away < 0 ? -away : away);
-  if (s.relative.data != nullptr)
-    sum += s.relative.data[row.head * s.relative.head_stride + s.relative.zero + away];
-  if (s.bias.data != nullptr) sum += s.bias.data[bias_index(s.bias, row, key)];
-  return sum;
-}
-
-QKV_DEVICE float dropped(const AttentionShape& s, const Row& row, int64_t key) {
-  return dropout_factor(s.dropout, row.query_row, row.head * (int64_t{1} << 22) + key);
+  float product = 0;
+  for (int64_t c = 0; c < s.d_k; ++c) product += q[c] * k[c];
+  return score_of(s, row, key, product, slope);
 }
 
 // log(sum_j exp(score_j)), a sink included; -infinity if no key is allowed.
@@ -124,32 +47,6 @@ QKV_DEVICE float weight(const AttentionShape& s, const AttentionInput& in, const
                         float log_sum, float* slope = nullptr) {
   if (log_sum == -INFINITY || !allowed(s, row, key)) return 0;
   return ::expf(score(s, in, row, key, slope) - log_sum);
-}
-
-// A shape with the arrays of offsets on the device.
-class Placed {
- public:
-  explicit Placed(const AttentionShape& given)
-      : shape(given),
-        query_tokens(given.query_offsets[given.sequences]),
-        key_tokens(given.key_offsets[given.sequences]),
-        queries_(given.query_offsets, given.sequences + 1),
-        keys_(given.key_offsets, given.sequences + 1) {
-    shape.query_offsets = queries_.data();
-    shape.key_offsets = keys_.data();
-  }
-
-  AttentionShape shape;
-  int64_t query_tokens, key_tokens;
-
- private:
-  Array<int32_t> queries_, keys_;
-};
-
-// Row (query row, head) number block of a launch with a block for each.
-QKV_DEVICE Row row_of_block(const AttentionShape& s, int64_t block) {
-  const int64_t query_row = block / s.heads;
-  return row_of(s, sequence_of(s.query_offsets, s.sequences, query_row), block % s.heads, query_row);
 }
 
 void capture(const Placed& placed, const AttentionInput& in, const AttentionCapture& to) {
@@ -191,12 +88,14 @@ void capture(const Placed& placed, const AttentionInput& in, const AttentionCapt
 
 }  // namespace
 
-int64_t attention_key_group() { return 1; }  // a hidden key adds an exact zero
+int64_t attention_key_group() { return kTileColumns; }
 
 void attention_forward(const AttentionShape& shape, const AttentionInput& in, const AttentionOutput& to) {
   const Placed placed(shape);
   const AttentionShape s = placed.shape;
   const int64_t tokens = placed.query_tokens;
+  if (to.capture.offsets != nullptr || to.capture.top > 0) capture(placed, in, to.capture);
+  if (attention_forward_in_tiles(placed, in, to)) return;
   launch(
       tokens * s.heads,
       [=] QKV_DEVICE(const Thread& thread) {
@@ -227,7 +126,6 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& in, co
           to.log_sum_exp[row.head * tokens + row.query_row] = log_sum;
       },
       static_cast<size_t>(kThreads + s.d_v) * sizeof(float));
-  if (to.capture.offsets != nullptr || to.capture.top > 0) capture(placed, in, to.capture);
 }
 
 // The formulas stand in reference/attention_backward.cc; sum_l p_l dp_l = do o.
@@ -266,7 +164,9 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& in, c
     return g;
   };
 
-  if (to.query != nullptr) {
+  const bool in_tiles =
+      attention_backward_in_tiles(placed, in, log_sum_exp, means, d_output, d_output_stride, to);
+  if (!in_tiles && to.query != nullptr) {
     launch(
         tokens * s.heads,
         [=] QKV_DEVICE(const Thread& thread) {
@@ -296,7 +196,7 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& in, c
         static_cast<size_t>(kThreads + s.d_k) * sizeof(float));
   }
 
-  if (to.key != nullptr || to.value != nullptr) {
+  if (!in_tiles && (to.key != nullptr || to.value != nullptr)) {
     // A block for each key row and key head: the sums over query heads and queries are in order.
     const int64_t key_heads = s.heads / group;
     launch(

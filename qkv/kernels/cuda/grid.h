@@ -43,6 +43,11 @@ struct Thread {
   QKV_DEVICE int lanes() const { return count < kLanes ? count : kLanes; }
   QKV_DEVICE int warp() const { return index / kLanes; }
   QKV_DEVICE int warps() const { return count < kLanes ? 1 : count / kLanes; }
+  QKV_DEVICE static void synchronise_warp() {
+#ifdef __CUDA_ARCH__
+    __syncwarp();
+#endif
+  }
   // The sum over the warp, in all of its threads.
   QKV_DEVICE static float warp_sum(float value) {
 #ifdef __CUDA_ARCH__

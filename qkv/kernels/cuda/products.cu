@@ -3,12 +3,14 @@
 #include "qkv/kernels/cuda/products.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/kernels.h"
 #include "qkv/kernels/cuda/memory.h"
+#include "qkv/kernels/cuda/parts.h"
 #include "qkv/kernels/cuda/weights.h"
 
 namespace qkv::kernels::cuda {
@@ -25,31 +27,18 @@ struct RightHandSide final : PreparedMatrix {
   Operand operand() const { return {packed.get(), cols, transposed}; }
 };
 
-// A contiguous copy in f32 or, rounded, in bf16.
-void copy_as(DType dtype, const Matrix& from, void* to) {
-  for_each(from.rows * from.cols, [=] QKV_DEVICE(int64_t i) {
-    const float value = from.data[i / from.cols * from.stride + i % from.cols];
-    if (dtype == DType::bf16) {
-      static_cast<uint16_t*>(to)[i] = rounded_bf16(value);
-    } else {
-      static_cast<float*>(to)[i] = value;
-    }
-  });
-}
-
 // A matrix as an operand of a product of f32, or of bf16, for which it is copied.
 class Rounded {
  public:
-  Rounded(const Matrix& a, DType dtype, bool transposed = false)
-      : copy_(dtype == DType::bf16 ? a.rows * a.cols : 0),
-        operand_(dtype == DType::bf16 ? Operand{copy_.data(), a.cols, transposed}
-                                      : Operand{a.data, a.stride, transposed}) {
-    if (dtype == DType::bf16) copy_as(dtype, a, copy_.data());
+  Rounded(const Matrix& a, DType dtype, bool transposed = false) : operand_{a.data, a.stride, transposed} {
+    if (dtype != DType::bf16) return;
+    copy_.emplace(a, 1);
+    operand_ = {copy_->part(0), a.cols, transposed};
   }
   const Operand& operand() const { return operand_; }
 
  private:
-  Array<uint16_t> copy_;
+  std::optional<Parts> copy_;
   Operand operand_;
 };
 
@@ -62,7 +51,14 @@ std::unique_ptr<const PreparedMatrix> pack(std::span<const Matrix> blocks, DType
   b->packed = memory().allocate(bytes_of(operands, b->rows * b->cols));
   std::byte* to = b->packed.get();
   for (const Matrix& block : blocks) {
-    copy_as(operands, block, to);
+    if (operands == DType::bf16) {
+      split(block, 1, reinterpret_cast<uint16_t*>(to));
+    } else {
+      memory().copy(CopyDirection::on_device,
+                    {reinterpret_cast<const std::byte*>(block.data), bytes_of(operands, block.stride)},
+                    {to, bytes_of(operands, block.cols)}, bytes_of(operands, block.cols),
+                    static_cast<size_t>(block.rows));
+    }
     to += bytes_of(operands, block.rows * block.cols);
   }
   return b;
@@ -112,32 +108,14 @@ void copy_rounded_by_groups(const Matrix& a, float* to) {
   });
 }
 
-// f32 numbers as the sum of three of bf16: the nearest one, the nearest to the rest, and that to the rest of
-// the rest, which together have all 24 bits.
-constexpr int kParts = 3;
-
-void split(const Matrix& from, uint16_t* parts) {
-  const int64_t count = from.rows * from.cols;
-  for_each(count, [=] QKV_DEVICE(int64_t i) {
-    float rest = from.data[i / from.cols * from.stride + i % from.cols];
-    for (int part = 0; part < kParts; ++part) {
-      const uint16_t bits = rounded_bf16(rest);
-      parts[part * count + i] = bits;
-      rest -= widened_bf16(bits);
-      if (rest - rest != 0) rest = 0;  // of an infinity or NaN, the first part is all
-    }
-  });
-}
-
 // Many rows times weights that are read in place. bf16 weights are multiplied by the parts of the inputs, the
 // smallest first, by the instructions for bf16; weights of other dtypes are widened.
 void multiply_many_rows(Gemm product, const Matrix& a, const WeightRows& w) {
   if (w.dtype == DType::bf16) {
-    const Array<uint16_t> parts(kParts * a.rows * a.cols);
-    split(a, parts.data());
+    const Parts parts(a, kExactParts);
     product.operands = DType::bf16;
-    for (int part = kParts - 1; part >= 0; --part) {
-      product.a = {parts.data() + part * a.rows * a.cols, a.cols};
+    for (int part = kExactParts - 1; part >= 0; --part) {
+      product.a = {parts.part(part), a.cols};
       gemm(product);
       product.accumulate = true;
       product.bias = nullptr;

@@ -33,9 +33,15 @@ QKV_DEVICE inline float widened_f16(uint16_t bits) {
 
 // To nearest, ties to even.
 QKV_DEVICE inline uint16_t rounded_bf16(float value) {
+#ifdef __CUDA_ARCH__
+  uint16_t rounded;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
+  return rounded;
+#else
   if (value != value) return 0x7FC0;
   const uint32_t bits = bits_of_float(value);
   return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+#endif
 }
 
 QKV_DEVICE inline uint16_t rounded_f16(float value) {

@@ -1,6 +1,7 @@
 // Attention on every backend (backends.h).
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -64,49 +65,66 @@ struct AttentionCall {
   AttentionInput input;
 };
 
+void expect_attention(int64_t queries, int64_t keys, int64_t d, void (AttentionCall::*add)(Call&)) {
+  const auto what = [&](const char* name) {
+    return concat(name, " of ", queries, " queries, ", keys, " keys, ", d, " features");
+  };
+  const bool masked = add == &AttentionCall::add_masks;
+  expect_agreement(what("attention_forward"), 3e-6, [&](Call& call) {
+    AttentionCall a(call, queries, keys, d);
+    (a.*add)(call);
+    const int64_t numbers = 4 * a.query_tokens;
+    std::vector<int64_t> offsets;
+    for (int64_t i = 0; i < numbers; ++i) offsets.push_back(i * a.longest);
+    call.kernels.attention_forward(a.shape, a.input,
+                                   {.output = call.output(a.query_tokens * 4 * (d + 1)),
+                                    .output_stride = 4 * (d + 1),
+                                    .log_sum_exp = call.output(numbers),
+                                    .capture = {.offsets = offsets.data(),
+                                                .weights = call.output(numbers * a.longest),
+                                                .scores = call.output(numbers * a.longest)}});
+  });
+  expect_agreement(what("attention_backward"), 1e-5, [&](Call& call) {
+    AttentionCall a(call, queries, keys, d);
+    (a.*add)(call);
+    const int64_t width = 4 * (d + 1);
+    float* const output = call.output(a.query_tokens * width);
+    float* const log_sum_exp = call.output(4 * a.query_tokens);
+    call.kernels.attention_forward(a.shape, a.input, {output, width, log_sum_exp});
+    call.kernels.attention_backward(a.shape, a.input, output, width, log_sum_exp,
+                                    call.input(a.query_tokens * width, 7), width,
+                                    {.query = call.output(a.query_tokens * 4 * d),
+                                     .key = call.output(a.key_tokens * 2 * d),
+                                     .value = call.output(a.key_tokens * 2 * (d + 1)),
+                                     .query_stride = 4 * d,
+                                     .key_stride = 2 * d,
+                                     .value_stride = 2 * (d + 1),
+                                     .key_accumulate = Accumulate::yes,
+                                     .bias = masked ? call.output(4 * a.longest * a.longest) : nullptr,
+                                     .relative = masked ? call.output(4 * (2 * a.longest + 1)) : nullptr,
+                                     .sinks = a.shape.sinks != nullptr ? call.output(4) : nullptr});
+  });
+}
+
+constexpr std::array kAttentions{&AttentionCall::add_nothing, &AttentionCall::add_masks,
+                                 &AttentionCall::add_window, &AttentionCall::add_window_on_both_sides};
+
 TEST(Backends, Attention) {
   for_lengths(0, [](int64_t n) {
     for (const auto& [keys, d] : {std::pair<int64_t, int64_t>{n, 8}, {7, n + 1}, {n + 2, 5}}) {
-      for (const auto add : {&AttentionCall::add_nothing, &AttentionCall::add_masks,
-                             &AttentionCall::add_window, &AttentionCall::add_window_on_both_sides}) {
-        const bool masked = add == &AttentionCall::add_masks;
-        expect_agreement(sizes("attention_forward", n), 3e-6, [&](Call& call) {
-          AttentionCall a(call, n, keys, d);
-          (a.*add)(call);
-          const int64_t numbers = 4 * a.query_tokens;
-          std::vector<int64_t> offsets;
-          for (int64_t i = 0; i < numbers; ++i) offsets.push_back(i * a.longest);
-          call.kernels.attention_forward(a.shape, a.input,
-                                         {.output = call.output(a.query_tokens * 4 * (d + 1)),
-                                          .output_stride = 4 * (d + 1),
-                                          .log_sum_exp = call.output(numbers),
-                                          .capture = {.offsets = offsets.data(),
-                                                      .weights = call.output(numbers * a.longest),
-                                                      .scores = call.output(numbers * a.longest)}});
-        });
-        expect_agreement(sizes("attention_backward", n), 1e-5, [&](Call& call) {
-          AttentionCall a(call, n, keys, d);
-          (a.*add)(call);
-          const int64_t width = 4 * (d + 1);
-          float* const output = call.output(a.query_tokens * width);
-          float* const log_sum_exp = call.output(4 * a.query_tokens);
-          call.kernels.attention_forward(a.shape, a.input, {output, width, log_sum_exp});
-          call.kernels.attention_backward(
-              a.shape, a.input, output, width, log_sum_exp, call.input(a.query_tokens * width, 7), width,
-              {.query = call.output(a.query_tokens * 4 * d),
-               .key = call.output(a.key_tokens * 2 * d),
-               .value = call.output(a.key_tokens * 2 * (d + 1)),
-               .query_stride = 4 * d,
-               .key_stride = 2 * d,
-               .value_stride = 2 * (d + 1),
-               .key_accumulate = Accumulate::yes,
-               .bias = masked ? call.output(4 * a.longest * a.longest) : nullptr,
-               .relative = masked ? call.output(4 * (2 * a.longest + 1)) : nullptr,
-               .sinks = a.shape.sinks != nullptr ? call.output(4) : nullptr});
-        });
-      }
+      for (const auto add : kAttentions) expect_attention(n, keys, d, add);
     }
   });
+}
+
+// More rows than a GPU's block has, on each side, and heads of more features than its tiles.
+TEST(Backends, AttentionOfManyRowsAndFeatures) {
+  for (const auto add : kAttentions) {
+    expect_attention(70, 99, 40, add);
+    expect_attention(131, 66, 20, add);
+    expect_attention(5, 40, 127, add);
+    expect_attention(5, 40, 130, add);
+  }
 }
 
 TEST(Backends, CachedAttention) {
