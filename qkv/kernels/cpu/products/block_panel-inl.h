@@ -13,10 +13,12 @@
 #include <cstdint>
 
 #include "qkv/kernels/cpu/products/block_panel.h"
+#include "qkv/kernels/cpu/products/block_row-inl.h"
 #include "qkv/kernels/cpu/products/gemm_nt.h"
 #include "qkv/kernels/cpu/products/int8_rows-inl.h"
 #include "qkv/kernels/cpu/products/scratch.h"
 #include "qkv/kernels/cpu/products/unpack_blocks-inl.h"
+#include "qkv/kernels/cpu/products/unpack_columns-inl.h"
 #include "qkv/kernels/cpu/row-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -26,9 +28,8 @@ namespace qkv::kernels::HWY_NAMESPACE {
 // column side by side, for AVX-512 VNNI or other instructions of x86.
 enum class Packing : uint8_t { words, bytes, vnni };
 
-// x86 adds products of bytes in pairs to 16 bits. Numbers of up to 6 bits leave room for more.
-inline constexpr bool kAddsBytes = HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3;
-inline constexpr int kMostBits = 6;
+// Sums of two products of bytes fit into 16 bits if the numbers have up to 6 bits, or 8 with a sign.
+inline constexpr int kMostBits = kUnpacksColumns ? 8 : 6;
 
 inline constexpr int64_t kMostGroups = kDepth / 16;  // of a panel's column
 
@@ -194,29 +195,11 @@ HWY_INLINE void multiply_word_rows(const BlockPanel& panel, const PanelRows& row
                            : multiply_words<R, 32, false>(panel, rows);
 }
 
-// left.u8 * right.i8, in pairs. Requires sums that fit into 16 bits.
-#if HWY_TARGET == HWY_SSE4
-HWY_INLINE hn::Vec<Words> add_bytes(hn::Vec<Sums> left, hn::Vec<Sums> right) {
-  return hn::Vec<Words>{_mm_maddubs_epi16(left.raw, right.raw)};
-}
-#elif HWY_TARGET == HWY_AVX2
-HWY_INLINE hn::Vec<Words> add_bytes(hn::Vec<Sums> left, hn::Vec<Sums> right) {
-  return hn::Vec<Words>{_mm256_maddubs_epi16(left.raw, right.raw)};
-}
-#elif HWY_TARGET == HWY_AVX3
-HWY_INLINE hn::Vec<Words> add_bytes(hn::Vec<Sums> left, hn::Vec<Sums> right) {
-  return hn::Vec<Words>{_mm512_maddubs_epi16(left.raw, right.raw)};
-}
-#else
-HWY_INLINE hn::Vec<Words> add_bytes(hn::Vec<Sums> /*left*/, hn::Vec<Sums> /*right*/) {
-  return hn::Zero(Words());
-}
-#endif
-
-// Bytes of kBits: the sums of as many steps of four numbers as fit stay in 16 bits.
+// Bytes of kBits, 8 with a sign: the sums of as many steps of four numbers as fit stay in 16 bits.
 template <int R, int kBits, int kWidth, bool kOffsets>
 HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows) {
-  constexpr int kPair = 2 * ((1 << kBits) - 1) * 127, kSteps = kBits == 4 ? 8 : kBits == 5 ? 4 : 2;
+  constexpr bool kSigned = kBits == 8;
+  constexpr int kPair = 2 * (kSigned ? 128 : (1 << kBits) - 1) * 127, kSteps = products_together(kBits);
   static_assert(kSteps * kPair <= INT16_MAX && kWidth % (4 * kSteps) == 0);
   const Sums d;
   const Floats floats;
@@ -235,12 +218,10 @@ HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows)
         for (int v = 0; v < kWordVectors; ++v) left[v] = hn::LoadU(d, weights + v * kSumLanes);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
-          int32_t four;
-          std::memcpy(&four, x + r * rows.stride, sizeof four);
-          const auto right = hn::Set(d, four);
+          const auto right = four_inputs(x + r * rows.stride);
 #pragma GCC unroll 2
           for (int v = 0; v < kWordVectors; ++v) {
-            const auto products = add_bytes(left[v], right);
+            const auto products = products_of<kSigned>(left[v], right);
             some[r][v] = step == 0 ? products : hn::Add(some[r][v], products);
           }
         }
@@ -271,6 +252,9 @@ HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows)
 template <int R>
 HWY_INLINE void multiply_byte_rows(const BlockPanel& panel, const PanelRows& rows) {
   const bool offsets = panel.offsets != nullptr;
+  if constexpr (kUnpacksColumns) {
+    if (panel.bits == 8) return multiply_bytes<R, 8, 32, false>(panel, rows);
+  }
   if (panel.bits == 6) return multiply_bytes<R, 6, 16, false>(panel, rows);
   if (panel.bits == 5)
     return offsets ? multiply_bytes<R, 5, 32, true>(panel, rows)
@@ -288,9 +272,8 @@ HWY_INLINE void multiply_some_rows(const BlockPanel& panel, const PanelRows& row
 }
 
 template <bool kBytes>
-HWY_INLINE void multiply_rows(const BlockPanel& panel, const PanelRows& rows) {
+HWY_INLINE void multiply_rows(const BlockPanel& panel, PanelRows& some) {
   constexpr int64_t kRows = 3;
-  PanelRows some = rows;
   while (some.count > 0) {
     const int64_t now = std::min(kRows, some.count);
     now == 3   ? multiply_some_rows<kBytes, 3>(panel, some)
@@ -300,7 +283,8 @@ HWY_INLINE void multiply_rows(const BlockPanel& panel, const PanelRows& rows) {
   }
 }
 
-HWY_INLINE void multiply_panel(const BlockPanel& panel, const PanelRows& rows, Packing packing) {
+// Drops the rows.
+HWY_INLINE void multiply_panel(const BlockPanel& panel, PanelRows& rows, Packing packing) {
   if (packing == Packing::vnni) return multiply_panel_vnni(panel, rows);
   if constexpr (kAddsBytes) {
     if (packing == Packing::bytes) return multiply_rows<true>(panel, rows);
@@ -309,6 +293,8 @@ HWY_INLINE void multiply_panel(const BlockPanel& panel, const PanelRows& rows, P
 }
 
 #endif
+
+#if HWY_TARGET == HWY_SCALAR || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
 
 // A tile's columns before and after they are put into a panel.
 struct Columns {
@@ -320,19 +306,22 @@ struct Columns {
   float panel_scales[kMost * kMostGroups], panel_offsets[kMost * kMostGroups];
 };
 
-// Unpacks `count` numbers of the columns from `first` on into a panel of `cols` columns, of which `exist` do:
-// the last of them stands for the others. `next` columns of the weights come after them.
-HWY_INLINE BlockPanel pack_panel_of_blocks(const GemmTile& p, const std::byte* first, int64_t exist,
-                                           int64_t next, int64_t cols, int64_t count, Packing packing) {
+// Unpacks `count` numbers of columns from `first` on into a panel. Of its `cols` columns, those from `col`
+// on, p.cols - col may exist: the last of them stands for the others.
+HWY_INLINE BlockPanel pack_panel_of_blocks(const GemmTile& p, int64_t col, int64_t cols, int64_t first,
+                                           int64_t count, Packing packing) {
   const Encoding& encoding = encoding_of(p.dtype);
+  const int64_t exist = std::min(cols, p.cols - col);
+  const int64_t next = std::clamp<int64_t>(p.cols - col - cols, 0, cols);  // columns after them
   const int64_t width = group_of(p.dtype), groups = count / width;
   const int64_t blocks = count / layout_of(p.dtype).block;
   const size_t column_bytes = bytes_of(p.dtype, p.w_stride), run = bytes_of(p.dtype, count);
+  const std::byte* const begin = static_cast<const std::byte*>(p.w) + bytes_of(p.dtype, first);
   Columns& own = *scratch<Columns>(Scratch::widened, 1);
   const bool directly = packing == Packing::vnni && packs_blocks(p.dtype);
   const std::byte* columns[Columns::kMost];
   for (int64_t c = 0; c < cols; ++c) {
-    const std::byte* const from = first + static_cast<size_t>(std::min(c, exist - 1)) * column_bytes;
+    const std::byte* const from = begin + static_cast<size_t>(col + std::min(c, exist - 1)) * column_bytes;
     if (c < next) {  // short runs of many columns: the processor does not foresee the next ones
       for (size_t line = 0; line < run; line += 64)
         __builtin_prefetch(from + static_cast<size_t>(cols) * column_bytes + line, 0, 2);
@@ -358,11 +347,117 @@ HWY_INLINE BlockPanel pack_panel_of_blocks(const GemmTile& p, const std::byte* f
           .offsets = has_offsets(p.dtype) ? own.panel_offsets : nullptr};
 }
 
+#else
+
+// The columns of a panel.
+struct Columns {
+  static constexpr int64_t kMost = kPanelCols;
+  const std::byte* at[kMost];
+  float scales[kMost * kMostGroups], offsets[kMost * kMostGroups];
+};
+
+// Columns from `col` on, from number `first` on. Past the last column, the last one is read again. Prefetches
+// the `cols` columns after them: the next one's part of each, or, if whole columns are read, as these pass
+// through memory from its beginning to its end, the place as much further on.
+template <int64_t kCols>
+HWY_INLINE SomeColumns columns_of(const GemmTile& p, int64_t col, int64_t first, int64_t count,
+                                  const std::byte** at) {
+  const DTypeLayout layout = layout_of(p.dtype);
+  const size_t column_bytes = bytes_of(p.dtype, p.w_stride), start = bytes_of(p.dtype, first);
+  const auto* const weights = static_cast<const std::byte*>(p.w);
+  for (int64_t c = 0; c < kCols; ++c)
+    at[c] = weights + static_cast<size_t>(std::min(col + c, p.cols - 1)) * column_bytes + start;
+  SomeColumns columns{.at = at, .blocks = count / layout.block};
+  const bool last = col + kCols >= p.cols;
+  if (p.depth < p.inner) {
+    const int64_t next = std::clamp<int64_t>(p.cols - col - kCols, 0, kCols);
+    for (int64_t c = 0; c < next; ++c) {
+      for (size_t line = 0; line < bytes_of(p.dtype, count); line += 64)
+        __builtin_prefetch(at[c] + static_cast<size_t>(kCols) * column_bytes + line, 0, 2);
+    }
+  } else if (!last || p.following != nullptr) {
+    const std::byte* const next = last ? static_cast<const std::byte*>(p.following)
+                                       : weights + static_cast<size_t>(col + kCols) * column_bytes;
+    columns.ahead = next + static_cast<size_t>(kCols) * start;
+    columns.ahead_bytes = layout.bytes * static_cast<size_t>(kSumLanes);
+  }
+  return columns;
+}
+
+// Unpacks `count` numbers of columns from `first` on into a panel of `cols` columns, those from `col` on.
+HWY_INLINE BlockPanel pack_panel_of_blocks(const GemmTile& p, int64_t col, int64_t /*cols*/, int64_t first,
+                                           int64_t count, Packing /*packing*/) {
+  const Encoding& encoding = encoding_of(p.dtype);
+  const int64_t width = group_of(p.dtype);
+  Columns& own = *scratch<Columns>(Scratch::widened, 1);
+  SomeColumns some = columns_of<kPanelCols>(p, col, first, count, own.at);
+  some.numbers = p.scratch;
+  some.scales = own.scales;
+  some.offsets = own.offsets;
+  for (int64_t c = 0; c < kPanelCols; c += kSumLanes) {
+    encoding.unpack(some);
+    some.at += kSumLanes;
+    some.numbers = static_cast<float*>(some.numbers) + kSumLanes;
+    some.scales += kSumLanes;
+    some.offsets += kSumLanes;
+    some.ahead += some.ahead_bytes * static_cast<size_t>(some.blocks);
+  }
+  return {.groups = count / width,
+          .width = width,
+          .bits = encoding.bits,
+          .zero = encoding.zero,
+          .numbers = p.scratch,
+          .scales = own.scales,
+          .offsets = has_offsets(p.dtype) ? own.offsets : nullptr};
+}
+
+#endif
+
+// The inputs from number `first` on, and the results from column `col` on.
+HWY_INLINE PanelRows rows_of_part(const GemmTile& p, int64_t col, int64_t first, bool bytes) {
+  const GroupedRows& x = *p.grouped;
+  const int64_t group = p.first_row * x.groups() + first / GroupedRows::kGroup;
+  const int64_t number = p.first_row * x.cols + first;
+  return {.count = p.rows,
+          .numbers = bytes ? static_cast<const void*>(static_cast<const int8_t*>(x.numbers) + number)
+                           : static_cast<const int16_t*>(x.numbers) + number,
+          .stride = x.cols,
+          .scales = x.scales + group,
+          .shifts = x.shifts + group,
+          .sums = x.sums + 2 * group,
+          .group_stride = x.groups(),
+          .y = p.y + col,
+          .y_stride = p.y_stride};
+}
+
+// Calls multiply(rows) for results of `cols` columns, of which `exist` do.
+template <class Multiply>
+HWY_INLINE void multiply_existing(PanelRows rows, int64_t cols, int64_t exist, const Multiply& multiply) {
+  if (exist == cols) return multiply(rows);
+  HWY_ALIGN float y[kPartRows * Columns::kMost];
+  const PanelRows own = rows;
+  for (int64_t r = 0; r < own.count; ++r) std::copy_n(own.y + r * own.y_stride, exist, y + r * cols);
+  rows.y = y;
+  rows.y_stride = cols;
+  multiply(rows);
+  for (int64_t r = 0; r < own.count; ++r) std::copy_n(y + r * cols, exist, own.y + r * own.y_stride);
+}
+
+#if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2
+HWY_INLINE void multiply_one_row(const GemmTile& p) {
+  const MultiplyRow multiply = multiply_row_of(p.dtype);
+  for (int64_t col = 0; col < p.cols; col += kSumLanes) {
+    const std::byte* at[kSumLanes];
+    const SomeColumns columns = columns_of<kSumLanes>(p, col, p.first, p.depth, at);
+    multiply_existing(rows_of_part(p, col, p.first, true), kSumLanes, std::min(kSumLanes, p.cols - col),
+                      [&](PanelRows& row) HWY_ATTR { multiply(columns, row); });
+  }
+}
+#endif
+
 // A part with weights in blocks: p.x is not read.
 HWY_INLINE void block_part(const GemmTile& p, Packing packing) {
-  const GroupedRows& x = *p.grouped;
   const bool bytes = packing != Packing::words;
-  const int64_t cols = packing == Packing::vnni ? kVnniCols : kWordCols;
   if (p.first == 0) {
     for (int64_t r = 0; r < p.rows; ++r) {
       float* const y = p.y + r * p.y_stride;
@@ -370,38 +465,16 @@ HWY_INLINE void block_part(const GemmTile& p, Packing packing) {
         y[c] = (p.accumulate ? y[c] : 0.0f) + (p.bias != nullptr ? p.bias[c] : 0.0f);
     }
   }
-  const int64_t row_groups = x.groups();
+#if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2
+  if (p.rows == 1) return multiply_one_row(p);
+#endif
+  const int64_t cols = packing == Packing::vnni ? kVnniCols : kWordCols;
   for (int64_t col = 0; col < p.cols; col += cols) {
-    const int64_t exist = std::min(cols, p.cols - col);
-    const std::byte* const weights =
-        static_cast<const std::byte*>(p.w) + static_cast<size_t>(col) * bytes_of(p.dtype, p.w_stride);
     for (int64_t first = p.first; first < p.first + p.depth; first += kDepth) {
-      const int64_t next = std::clamp<int64_t>(p.cols - col - cols, 0, cols);
-      const BlockPanel panel = pack_panel_of_blocks(p, weights + bytes_of(p.dtype, first), exist, next, cols,
-                                                    std::min(kDepth, p.first + p.depth - first), packing);
-      const int64_t group = p.first_row * row_groups + first / GroupedRows::kGroup;
-      const int64_t number = p.first_row * x.cols + first;
-      PanelRows rows{.count = p.rows,
-                     .numbers = bytes
-                                    ? static_cast<const void*>(static_cast<const int8_t*>(x.numbers) + number)
-                                    : static_cast<const int16_t*>(x.numbers) + number,
-                     .stride = x.cols,
-                     .scales = x.scales + group,
-                     .shifts = x.shifts + group,
-                     .sums = x.sums + 2 * group,
-                     .group_stride = row_groups,
-                     .y = p.y + col,
-                     .y_stride = p.y_stride};
-      if (exist == cols) {
-        multiply_panel(panel, rows, packing);
-        continue;
-      }
-      HWY_ALIGN float y[kPartRows * Columns::kMost];
-      for (int64_t r = 0; r < p.rows; ++r) std::copy_n(rows.y + r * p.y_stride, exist, y + r * cols);
-      rows.y = y;
-      rows.y_stride = cols;
-      multiply_panel(panel, rows, packing);
-      for (int64_t r = 0; r < p.rows; ++r) std::copy_n(y + r * cols, exist, p.y + col + r * p.y_stride);
+      const BlockPanel panel =
+          pack_panel_of_blocks(p, col, cols, first, std::min(kDepth, p.first + p.depth - first), packing);
+      multiply_existing(rows_of_part(p, col, first, bytes), cols, std::min(cols, p.cols - col),
+                        [&](PanelRows& rows) HWY_ATTR { multiply_panel(panel, rows, packing); });
     }
   }
 }

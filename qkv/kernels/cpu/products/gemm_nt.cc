@@ -223,7 +223,7 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
   // are read in longer runs.
   const bool whole = integers || (b.all_blocks && part_rows <= kFewRows);
   const int64_t depth = whole ? std::max<int64_t>(b.rows, 1) : kDepth;
-  const auto run = [&](int64_t index, int64_t first) {
+  const auto run = [&](int64_t index, int64_t end, int64_t first) {
     const cpu::WeightView::Impl::Part& columns = b.parts[static_cast<size_t>(index % parts)];
     const WeightRows& w = columns.weights;
     const int64_t row = index / parts * part_rows;
@@ -245,6 +245,9 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .grouped = in_blocks(w.dtype) && takes_words(w.dtype) ? &words : &bytes,
       .first_row = row,
       .depth = std::min(depth, b.rows - first),
+      .following = index % parts + 1 < std::min(parts, index % parts + end - index)
+                       ? (&columns)[1].weights.data
+                       : nullptr,
       .q = integers ? q.numbers + row * q.stride : nullptr,
       .q_layout = q.layout,
       .q_stride = q.stride,
@@ -256,7 +259,7 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
   parallel_for(panels * parts, parts_at_a_time(b, panels, std::min(part_rows, a.rows)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t first = 0; first == 0 || first < b.rows; first += depth) {
-                   for (int64_t index = begin; index < end; ++index) run(index, first);
+                   for (int64_t index = begin; index < end; ++index) run(index, end, first);
                  }
                });
 }

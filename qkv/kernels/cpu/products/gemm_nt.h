@@ -46,6 +46,7 @@ struct GemmTile {
   // on.
   const GroupedRows* grouped = nullptr;
   int64_t first_row = 0, depth = 0;
+  const void* following = nullptr;  // the weights that the thread reads next, if known
 
   // int8: x is (q - zero) * scale, for each row.
   const uint8_t* q = nullptr;

@@ -1,5 +1,5 @@
-// Blocks of weights (tensor/block_dtypes.h) as bytes, scales and offsets, the fast way: a row of kEncodings
-// for each dtype. Included once per Highway target.
+// Blocks of weights (tensor/block_dtypes.h) as bytes, scales and offsets, a column at a time, with AVX-512
+// and in the scalar build: a row of kEncodings for each dtype. Included once per Highway target.
 
 #if defined(QKV_KERNELS_CPU_PRODUCTS_UNPACK_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_CPU_PRODUCTS_UNPACK_BLOCKS_INL_H_
@@ -13,12 +13,15 @@
 #include <cstdint>
 #include <cstring>
 
+#include "qkv/kernels/cpu/products/unpack_columns-inl.h"
 #include "qkv/kernels/cpu/row-inl.h"
 #include "qkv/tensor/block_dtypes.h"
 #include "qkv/tensor/half.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
 
 // Unpacks `count` blocks: number i is (numbers[i] - zero) * scale of its group + the group's offset, with the
 // encoding's zero. Offsets are written for encodings that have some.
@@ -292,6 +295,8 @@ inline constexpr Encoding kEncodings[] = {
     {DType::q4_k, 4, 0, unpack_plainly<DType::q4_k, 0>, nullptr},
     {DType::q5_k, 5, 0, unpack_plainly<DType::q5_k, 0>, nullptr},
     {DType::q6_k, 6, 32, unpack_plainly<DType::q6_k, 32>, nullptr}};
+
+#endif
 
 #endif
 
