@@ -87,13 +87,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--work", nargs="+", choices=WORK, default=list(WORK))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--qkv", default="build/release/bin/qkv")
     arguments = parser.parse_args()
     row("file", "work", "qkv, tokens/s", "llama.cpp", "ratio", "memory, MB", "llama.cpp")
     row(*["---"] * 7)
     for file in arguments.files:
-        for work in WORK:
+        for work in arguments.work:
             lines, ids = prompts(arguments.qkv, file, work)
             found = {"qkv": [], "llama.cpp": []}
             for _ in range(arguments.rounds):

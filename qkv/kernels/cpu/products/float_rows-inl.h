@@ -32,14 +32,18 @@ void float_part(const GemmTile& p) {
   for (int64_t row = 0; row < p.rows; ++row) {
     for (int64_t col = 0; col < p.cols; ++col) {
       float& y = p.y[row * p.y_stride + col];
-      float chain[4] = {};
-      for (int64_t i = p.first; i < std::min(p.first + kDepth, p.inner); ++i) {
-        float& sum = chain[i % 4];
-        sum = p.x[row * p.x_stride + i] * widened(w[col * p.w_stride + i]) + sum;
-      }
-      float sum = (chain[0] + chain[1]) + (chain[2] + chain[3]);
-      if (p.first == 0 && p.bias != nullptr) sum += p.bias[col];
-      y = p.first > 0 || p.accumulate ? y + sum : sum;
+      int64_t first = p.first;
+      do {
+        float chain[4] = {};
+        for (int64_t i = first; i < std::min(first + kDepth, p.inner); ++i) {
+          float& sum = chain[i % 4];
+          sum = p.x[row * p.x_stride + i] * widened(w[col * p.w_stride + i]) + sum;
+        }
+        float sum = (chain[0] + chain[1]) + (chain[2] + chain[3]);
+        if (first == 0 && p.bias != nullptr) sum += p.bias[col];
+        y = first > 0 || p.accumulate ? y + sum : sum;
+        first += kDepth;
+      } while (first < p.first + p.depth);
     }
   }
 }
@@ -54,9 +58,11 @@ inline constexpr int kBlocks = static_cast<int>(hn::MaxLanes(Floats()) / 4);
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3  // sixteen registers
 inline constexpr int kTileRows = 6, kTileVectors = 2;
 inline constexpr int kNarrowRows = 2, kNarrowVectors = 4;
+inline constexpr int kCrowdedVectors = 4 / kBlocks == 2 ? 2 : 4;
 #else
 inline constexpr int kTileRows = 6, kTileVectors = 4;
 inline constexpr int kNarrowRows = 6, kNarrowVectors = kBlocks == 4 ? 2 : 4;
+inline constexpr int kCrowdedVectors = kNarrowVectors;
 #endif
 static_assert(kTileVectors * kBlocks <= kTileCols && kNarrowVectors * kBlocks <= kTileCols);
 
@@ -231,13 +237,15 @@ HWY_INLINE void put_sums(const FloatVector (&sum)[R][V], const Target& target, i
   }
 }
 
-// R rows by the columns of a tile, which begin at the block's first number; `col`: the first column.
+// R rows by the columns of a tile, which begin at the part's first number: the numbers of one block of
+// kDepth, from `begin` on. `col`: the first column.
 template <int R, class W, class Columns>
-HWY_NOINLINE void float_tile(const GemmTile& p, const Columns& columns, int64_t row, int64_t col) {
+HWY_INLINE void float_block(const GemmTile& p, const Columns& columns, int64_t row, int64_t col,
+                            int64_t begin) {
   constexpr int V = Columns::kVectors;
   constexpr auto kLine = static_cast<int64_t>(64 / sizeof(W));
   const Floats d;
-  const int64_t count = std::min(kDepth, p.inner - p.first), full = count / 4 * 4;
+  const int64_t end = std::min(begin + kDepth, p.inner - p.first), full = end - (end - begin) % 4;
   const int64_t stride = p.x_stride;
   const float* const x = p.x + row * stride + p.first;
   FloatVector sum[R][V];
@@ -246,7 +254,7 @@ HWY_NOINLINE void float_tile(const GemmTile& p, const Columns& columns, int64_t 
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d);
   }
-  int64_t i = 0;
+  int64_t i = begin;
   const ColumnRange expected = columns.expected(row, R);
   if (expected.begin < expected.end) {
     for (; i + kLine <= full; i += kLine) {
@@ -255,20 +263,29 @@ HWY_NOINLINE void float_tile(const GemmTile& p, const Columns& columns, int64_t 
     }
   }
   for (; i < full; i += 4) take_in<R>(x + i, stride, columns, i, Full{}, sum);
-  if (full < count) {
-    const Part part{static_cast<size_t>(count - full)};
+  if (full < end) {
+    const Part part{static_cast<size_t>(end - full)};
     const hn::FixedTag<float, 4> four;
     HWY_ALIGN float rest[R * 4];
     for (int r = 0; r < R; ++r) hn::Store(load(four, x + r * stride + full, part), four, rest + r * 4);
     take_in<R>(rest, 4, columns, full, part, sum);
   }
-  const bool begins = p.first == 0;
+  const bool begins = p.first + begin == 0;
   put_sums<R, V>(sum,
                  {.y = p.y + row * p.y_stride + col,
                   .stride = p.y_stride,
                   .bias = begins && p.bias != nullptr ? p.bias + col : nullptr,
                   .add = p.accumulate || !begins},
                  std::min<int64_t>(V * kBlocks, p.cols - col));
+}
+
+template <int R, class W, class Columns>
+HWY_NOINLINE void float_tile(const GemmTile& p, const Columns& columns, int64_t row, int64_t col) {
+  int64_t begin = 0;
+  do {
+    float_block<R, W>(p, columns, row, col, begin);
+    begin += kDepth;
+  } while (begin < p.depth);
 }
 
 template <int R, class W, class Columns>
@@ -344,7 +361,9 @@ HWY_INLINE void part_in_panels(const GemmTile& p) {
 template <class W>
 void float_part(const GemmTile& p) {
   const bool crowded = p.w_stride * static_cast<int64_t>(sizeof(W)) % 4096 == 0;
-  if (p.rows <= 2 || (crowded && p.rows <= kFewRows)) {
+  if (p.rows <= kReadWhole && crowded) {
+    part_in_place<kNarrowRows, kCrowdedVectors, W>(p);
+  } else if (p.rows <= kReadWhole || (crowded && p.rows <= kFewRows)) {
     part_in_place<kNarrowRows, kNarrowVectors, W>(p);
   } else if (p.rows <= kFewRows) {
     part_in_place<kTileRows, kTileVectors, W>(p);

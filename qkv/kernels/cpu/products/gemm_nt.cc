@@ -221,7 +221,7 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
   const int64_t part_rows = integers ? kPartRows : (a.rows + panels - 1) / std::max<int64_t>(1, panels);
   // Several parts of the same rows share these in a cache. Few rows stay there whole, and weights in blocks
   // are read in longer runs.
-  const bool whole = integers || (b.all_blocks && part_rows <= kFewRows);
+  const bool whole = integers || a.rows <= kReadWhole || (b.all_blocks && part_rows <= kFewRows);
   const int64_t depth = whole ? std::max<int64_t>(b.rows, 1) : kDepth;
   const auto run = [&](int64_t index, int64_t end, int64_t first) {
     const cpu::WeightView::Impl::Part& columns = b.parts[static_cast<size_t>(index % parts)];
@@ -233,6 +233,7 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .inner = w.cols,
       .dtype = w.dtype,
       .w = w.data,
+      .layout = qkv::layout_of(w.dtype),
       .w_stride = w.stride,
       .bias = bias ? bias + columns.first_col : nullptr,
       .accumulate = accumulate == Accumulate::yes,
@@ -241,10 +242,10 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .x = a.data + row * a.stride,
       .x_stride = a.stride,
       .first = first,
+      .depth = std::min(depth, b.rows - first),
       .scratch = integers ? nullptr : scratch<float>(Scratch::tile, kDepth * kTileCols),
       .grouped = in_blocks(w.dtype) && takes_words(w.dtype) ? &words : &bytes,
       .first_row = row,
-      .depth = std::min(depth, b.rows - first),
       .following = index % parts + 1 < std::min(parts, index % parts + end - index)
                        ? (&columns)[1].weights.data
                        : nullptr,

@@ -22,6 +22,9 @@ inline constexpr int64_t kPartCols = 64, kPartRows = 192;
 inline constexpr int64_t kTileCols = 16;
 // Length of the inner dimension that is summed before the sum is rounded into y.
 inline constexpr int64_t kDepth = 512;
+// With at most as many rows, columns are read from beginning to end: bound by memory, which is fastest in
+// order.
+inline constexpr int64_t kReadWhole = 2;
 
 // y [rows, cols] (+)= x w^T + bias, a part of a product. w, bias, scales and sums begin at the part's first
 // column; a column is a row of weights.
@@ -29,23 +32,23 @@ struct GemmTile {
   int64_t rows = 0, cols = 0, inner = 0;
   DType dtype = DType::f32;  // of w
   const void* w = nullptr;
+  DTypeLayout layout{};         // of dtype; layout_of() a variable copies its table
   int64_t w_stride = 0;         // numbers between columns
   const float* bias = nullptr;  // [cols], or null
   bool accumulate = false;
   float* y = nullptr;
   int64_t y_stride = 0;
 
-  // Floats: only the block [first, first + kDepth) of the inner dimension. The first block adds the
-  // bias, the others accumulate.
+  // Floats, and weights in blocks: only `depth` numbers of the inner dimension from `first` on; floats of
+  // more rows than kReadWhole: at most kDepth. The first ones add the bias, the others accumulate.
   const float* x = nullptr;
   int64_t x_stride = 0;
-  int64_t first = 0;
+  int64_t first = 0, depth = 0;
   float* scratch = nullptr;  // [kDepth, kTileCols]; weights in blocks: also for the columns of a panel
 
-  // Weights in blocks: the rows from first_row on, and `depth` numbers of the inner dimension from `first`
-  // on.
+  // Weights in blocks: the rows from first_row on.
   const GroupedRows* grouped = nullptr;
-  int64_t first_row = 0, depth = 0;
+  int64_t first_row = 0;
   const void* following = nullptr;  // the weights that the thread reads next, if known
 
   // int8: x is (q - zero) * scale, for each row.
@@ -56,6 +59,11 @@ struct GemmTile {
   const int32_t* q_zeros = nullptr;
   const float* w_scales = nullptr;  // [cols]
   const int32_t* w_sums = nullptr;  // [cols], sums of the columns' integers
+
+  // The bytes of this many weights.
+  size_t bytes_of(int64_t numbers) const {
+    return static_cast<size_t>(numbers / layout.block) * layout.bytes;
+  }
 };
 
 // Stacked weights. A part has at most kPartCols columns of the product, each a row of weights.
