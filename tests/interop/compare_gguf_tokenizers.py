@@ -183,7 +183,7 @@ def bytes_without_tokens(path):
 
 def differs_in_bert(text):
     """llama.cpp drops marks of all kinds, BERT those without a width; BERT takes a word of more than 100 letters for unknown; llama.cpp
-    finds the beginning of a word at U+2581, with which its vocabulary marks one; and it divides at control characters that BERT drops."""
+    finds the beginning of a word at U+2581, with which its vocabulary marks one; and it divides at \\v, \\f and U+0085, which BERT drops."""
     return any(unicodedata.category(c) in ("Mc", "Me") or c in "\u2581\v\f\x85" for c in text) or any(len(word) > 100 for word in text.split())
 
 

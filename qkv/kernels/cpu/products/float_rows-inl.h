@@ -157,6 +157,41 @@ HWY_INLINE void take_in(const float* x, int64_t x_stride, const Columns& columns
   }
 }
 
+// The same with eight numbers, for two columns of 16 bits in a vector: half the loads, and those of a few
+// rows.
+template <int R, class Half, int V>
+HWY_INLINE void take_in_eight(const float* x, int64_t x_stride, const InPlace<Half, V>& columns, int64_t i,
+                              FloatVector (&sum)[R][V]) {
+  const Floats d;
+  FloatVector left[R][2];
+#pragma GCC unroll 2
+  for (int r = 0; r < R; ++r) {
+    left[r][0] = hn::LoadDup128(d, x + r * x_stride);
+    left[r][1] = hn::LoadDup128(d, x + r * x_stride + 4);
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    const auto first = load_halves(columns.column[2 * v] + i, Full{});
+    const auto second = load_halves(columns.column[2 * v + 1] + i, Full{});
+    const auto low = hn::ConcatLowerLower(d, second, first), high = hn::ConcatUpperUpper(d, second, first);
+#pragma GCC unroll 2
+    for (int r = 0; r < R; ++r)
+      sum[r][v] = hn::MulAdd(left[r][1], high, hn::MulAdd(left[r][0], low, sum[r][v]));
+  }
+}
+
+// Adds a line of the columns' numbers to the chains.
+template <int R, class W, class Columns>
+HWY_INLINE void take_in_line(const float* x, int64_t x_stride, const Columns& columns, int64_t i,
+                             FloatVector (&sum)[R][Columns::kVectors]) {
+  constexpr auto kLine = static_cast<int64_t>(64 / sizeof(W));
+  if constexpr (kBlocks == 2 && sizeof(W) == 2 && R <= 2) {
+    for (int64_t k = 0; k < kLine; k += 8) take_in_eight<R>(x + k, x_stride, columns, i + k, sum);
+  } else {
+    for (int64_t k = 0; k < kLine; k += 4) take_in<R>(x + k, x_stride, columns, i + k, Full{}, sum);
+  }
+}
+
 // Horizontal sums of each block of four vectors: element 4 b + v of the result is the sum of block b of
 // vector v.
 HWY_INLINE FloatVector sums_of_blocks(FloatVector v0, FloatVector v1, FloatVector v2, FloatVector v3) {
@@ -259,7 +294,7 @@ HWY_INLINE void float_block(const GemmTile& p, const Columns& columns, int64_t r
   if (expected.begin < expected.end) {
     for (; i + kLine <= full; i += kLine) {
       columns.prefetch(expected, i);
-      for (int64_t k = i; k < i + kLine; k += 4) take_in<R>(x + k, stride, columns, k, Full{}, sum);
+      take_in_line<R, W>(x + i, stride, columns, i, sum);
     }
   }
   for (; i < full; i += 4) take_in<R>(x + i, stride, columns, i, Full{}, sum);
