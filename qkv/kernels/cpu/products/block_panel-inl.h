@@ -212,6 +212,12 @@ HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows)
     for (int first = 0; first < kWidth; first += 4 * kSteps) {
       hn::Vec<Words> some[R][kWordVectors];
 #pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < kWordVectors; ++v) some[r][v] = hn::Zero(words);
+      }
+// A loop: GCC 12 would add the products of all steps as a tree, which takes more registers than there are.
+#pragma GCC unroll 1
       for (int step = 0; step < kSteps; ++step, weights += kPanelCols, x += 4) {
         hn::Vec<Sums> left[kWordVectors];
 #pragma GCC unroll 2
@@ -221,8 +227,7 @@ HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows)
           const auto right = four_inputs(x + r * rows.stride);
 #pragma GCC unroll 2
           for (int v = 0; v < kWordVectors; ++v) {
-            const auto products = products_of<kSigned>(left[v], right);
-            some[r][v] = step == 0 ? products : hn::Add(some[r][v], products);
+            some[r][v] = hn::Add(some[r][v], products_of<kSigned>(left[v], right));
           }
         }
       }
