@@ -114,12 +114,13 @@ class GroupOfRow {
     scale_ = hn::Set(Floats(), rows.scales[place_]);
   }
 
-  // y + the group's part, of integer sums of the columns whose scales begin at `at`.
-  template <bool kOffsets>
+  // y + the group's part, of integer sums of the columns whose scales begin at `at`. kZero: the panel's zero
+  // may be another number than 0, which those with offsets are without.
+  template <bool kOffsets, bool kZero = !kOffsets>
   HWY_INLINE hn::Vec<Floats> add(hn::Vec<Sums> sums, int64_t at, hn::Vec<Floats> y) const {
     const Floats floats;
-    y = hn::MulAdd(hn::ConvertTo(floats, hn::Sub(sums, shift_)),
-                   hn::Mul(hn::LoadU(floats, panel_.scales + at), scale_), y);
+    if constexpr (kZero) sums = hn::Sub(sums, shift_);
+    y = hn::MulAdd(hn::ConvertTo(floats, sums), hn::Mul(hn::LoadU(floats, panel_.scales + at), scale_), y);
     if constexpr (kOffsets)
       y = hn::MulAdd(hn::LoadU(floats, panel_.offsets + at), hn::Set(floats, rows_.shifts[place_]), y);
     return y;
@@ -198,7 +199,7 @@ HWY_INLINE void multiply_word_rows(const BlockPanel& panel, const PanelRows& row
 // Bytes of kBits, 8 with a sign: the sums of as many steps of four numbers as fit stay in 16 bits.
 template <int R, int kBits, int kWidth, bool kOffsets>
 HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows) {
-  constexpr bool kSigned = kBits == 8;
+  constexpr bool kSigned = kBits == 8, kZero = !kSigned && !kOffsets;
   constexpr int kPair = 2 * (kSigned ? 128 : (1 << kBits) - 1) * 127, kSteps = products_together(kBits);
   static_assert(kSteps * kPair <= INT16_MAX && kWidth % (4 * kSteps) == 0);
   const Sums d;
@@ -209,6 +210,13 @@ HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows)
   const auto ones = hn::Set(words, int16_t{1});
   for (int64_t g = 0; g < panel.groups; ++g) {
     hn::Vec<Sums> sum[R][kWordVectors];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kWordVectors; ++v) sum[r][v] = hn::Zero(d);
+    }
+// Loops: GCC 12 would add the products of all steps as a tree, which takes more registers than there are.
+#pragma GCC unroll 1
     for (int first = 0; first < kWidth; first += 4 * kSteps) {
       hn::Vec<Words> some[R][kWordVectors];
 #pragma GCC unroll 8
@@ -216,7 +224,6 @@ HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows)
 #pragma GCC unroll 2
         for (int v = 0; v < kWordVectors; ++v) some[r][v] = hn::Zero(words);
       }
-// A loop: GCC 12 would add the products of all steps as a tree, which takes more registers than there are.
 #pragma GCC unroll 1
       for (int step = 0; step < kSteps; ++step, weights += kPanelCols, x += 4) {
         hn::Vec<Sums> left[kWordVectors];
@@ -236,8 +243,7 @@ HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows)
 #pragma GCC unroll 2
         for (int v = 0; v < kWordVectors; ++v) {
           auto unused = hn::Zero(d);  // x86 adds all products to the first sums
-          const auto before = first == 0 ? unused : sum[r][v];
-          sum[r][v] = hn::ReorderWidenMulAccumulate(d, some[r][v], ones, before, unused);
+          sum[r][v] = hn::ReorderWidenMulAccumulate(d, some[r][v], ones, sum[r][v], unused);
         }
       }
     }
@@ -248,7 +254,8 @@ HWY_NOINLINE void multiply_bytes(const BlockPanel& panel, const PanelRows& rows)
       for (int v = 0; v < kWordVectors; ++v) {
         float* const to = rows.y + r * rows.y_stride + v * kSumLanes;
         const auto y = hn::LoadU(floats, to);
-        hn::StoreU(group.add<kOffsets>(sum[r][v], g * kPanelCols + v * kSumLanes, y), floats, to);
+        const auto sums = group.add<kOffsets, kZero>(sum[r][v], g * kPanelCols + v * kSumLanes, y);
+        hn::StoreU(sums, floats, to);
       }
     }
   }
