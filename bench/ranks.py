@@ -185,24 +185,35 @@ def compare_local(a):
 def compare_rates(a):
     """Steps of two hosts by the rate of their link, beside the prediction from those without a limit."""
     table(f"Two hosts with a processor each, {a.setting}",
-          ["rate", "TCP, Mbit/s", "MB sent a step", "s a step", "predicted", "measured / predicted", "gradients: s under way", "hidden"])
+          ["rate", "TCP, Mbit/s", "MB sent a step", "s a step", "predicted", "measured / predicted", "hidden of the gradients' time", "of the weights'"])
     compute = None
     for rate in [None, *a.rates]:
         with Hosts(rate) as hosts, tempfile.TemporaryDirectory() as folder:
             tcp = hosts.rate_of_tcp()
             steps = sum(in_rounds(a, {"run": lambda: train(a, folder + "/run", hosts.mpirun(), 2, 1, a.steps)[0]})["run"], [])
-        seconds, sent, gradients = (median(steps, field) for field in ("seconds", "bytes_sent", "gradients_seconds"))
+            sizes = sizes_of(Path(folder) / "run/model.safetensors")
+        seconds, sent, gradients, weights = (median(steps, field) for field in ("seconds", "bytes_sent", "gradients_seconds", "weights_seconds"))
         compute = compute or seconds
-        predicted = step_seconds(compute, sent, tcp, a.cover) if rate else seconds
+        predicted = step_seconds(compute, sum(sizes), max(sizes), tcp, 2) if rate else seconds
         row(rate or "unlimited", f"{tcp * 8e-6:,.0f}", f"{sent / 1e6:.0f}", f"{seconds:.3f}", f"{predicted:.3f}", f"{seconds / predicted:.2f}",
-            f"{gradients:.3f}", f"{median(steps, 'hidden_seconds') / gradients:.2f}")
+            f"{median(steps, 'gradients_hidden_seconds') / gradients:.2f}", f"{median(steps, 'weights_hidden_seconds') / weights:.2f}")
 
 
-def step_seconds(compute, sent, rate, cover):
-    """The model of a step: a rank computes its batches, sends and receives at once. Half of what it sends are gradients, which the
-    backward pass of its last batch covers for up to `cover` of the time of the computation; half are weights, after it."""
-    half = sent / 2 / rate
-    return compute + max(0, half - cover * compute) + half
+def sizes_of(file):
+    """Bytes of the tensors of a safetensors file."""
+    with open(file, "rb") as model:
+        header = json.loads(model.read(int.from_bytes(model.read(8), "little")))
+    return [tensor["data_offsets"][1] - tensor["data_offsets"][0] for name, tensor in header.items() if name != "__metadata__"]
+
+
+def step_seconds(compute, parameters, largest, rate, ranks):
+    """The model of a step, for bytes of all parameters and of the largest, which is the embedding. Its owner receives most: of each other
+    rank the gradients of its share, and then sends as much to each. The embedding's gradient is complete at the very end of the backward
+    pass, and its weights are read at the beginning of the forward pass: nothing hides them. The other gradients are hidden behind half of
+    the computation, the other weights behind three tenths, which is nearly the forward pass."""
+    embedding = (ranks - 1) * largest / rate
+    others = (ranks - 1) * max(0, parameters / ranks - largest) / rate
+    return compute + 2 * embedding + max(0, others - 0.5 * compute) + max(0, others - 0.3 * compute)
 
 
 def compare_ddp(a):
@@ -260,8 +271,7 @@ def machines(a):
         cells = []
         for tokens in a.step_tokens:
             compute = tokens / tokens_a_second / count
-            sent = 2 * 4 * a.parameters * (count - 1) / count
-            seconds = step_seconds(compute, sent, a.tcp, a.cover)
+            seconds = step_seconds(compute, 4 * a.parameters, 4 * a.embedding, a.tcp, count)
             cells += [f"{seconds:.2f}", f"{tokens / tokens_a_second / seconds:.1f}"]
         row(count, *cells)
 
@@ -279,9 +289,9 @@ def main():
     parser.add_argument("--rates", nargs="+", default=["1gbit"], help="of the link")
     parser.add_argument("--nice", type=int, default=0)
     parser.add_argument("--timeout", type=float, default=600, help="seconds of a run")
-    parser.add_argument("--cover", type=float, default=0.5, help="of the prediction: see step_seconds()")
     parser.add_argument("--tokens-per-second", type=float, help="machines: of one core")
     parser.add_argument("--parameters", type=float, help="machines: of the model")
+    parser.add_argument("--embedding", type=float, default=8000 * 512, help="machines: parameters of the largest one")
     parser.add_argument("--tcp", type=float, default=957e6 / 8, help="machines: bytes a second of the link")
     parser.add_argument("--step-tokens", type=int, nargs="+", default=[50_000, 400_000], help="machines: of a step of all")
     a = parser.parse_args()

@@ -15,6 +15,7 @@ class Alone final : public Communicator {
     struct Nothing final : Transfer {
       void wait() override {}
       bool done() override { return true; }
+      std::chrono::steady_clock::time_point ended() const override { return {}; }
     };
     if (outgoing.empty() && incoming.empty()) return std::make_unique<Nothing>();
     throw UsageError("exchange: expected no message in a run of one rank, found some");

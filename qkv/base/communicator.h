@@ -2,6 +2,7 @@
 // The ranks of a run on several machines (MPI's term): processes with the same program and data, numbered
 // from 0, the root. Between two ranks messages keep their order.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -52,6 +53,8 @@ class Communicator {
     virtual void wait() = 0;
     // Whether wait() would return at once.
     virtual bool done() = 0;
+    // When the last message ended, if all have.
+    virtual std::chrono::steady_clock::time_point ended() const = 0;
 
    protected:
     Transfer() = default;
@@ -68,7 +71,6 @@ class Communicator {
   // Of this rank, since its start.
   struct Traffic {
     int64_t bytes_sent = 0;
-    double sending = 0;  // seconds in which messages that it sends were under way
     double waiting = 0;  // seconds in wait()
   };
   virtual Traffic traffic() const { return {}; }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <initializer_list>
 #include <mutex>
@@ -84,9 +85,13 @@ class Ranks final : public Communicator {
     }
     wake_.notify_all();
     thread_.join();
-    // No signal is sent after the barrier, and MPI must not end with one that nobody has received.
+    // No signal is sent after the barrier, and MPI must not end with one that nobody has received, or whose
+    // request is left. Those of a rank come before its message of the barrier.
     barrier();
     mpi_.take_signals([](int /*from*/, void* /*argument*/) {}, nullptr);
+    for (void* const last : signals_) {
+      for (int done = last ? 0 : 1; !done;) require(mpi_.test(last, &done));
+    }
     mpi_.finish();
   }
 
@@ -104,7 +109,6 @@ class Ranks final : public Communicator {
       begin(made->sends, mpi_.send, to, bytes);
       traffic_.bytes_sent += std::ssize(bytes);
     }
-    if (!made->sends.empty() && sending_++ == 0) sending_since_ = Clock::now();
     under_way_.push_back(made.get());
     wake_.notify_all();
     return made;
@@ -112,9 +116,7 @@ class Ranks final : public Communicator {
 
   Traffic traffic() const override {
     const std::lock_guard lock(calls_);
-    Traffic now = traffic_;
-    if (sending_ > 0) now.sending += Seconds{Clock::now() - sending_since_}.count();
-    return now;
+    return traffic_;
   }
 
   void fail(int exit_status) noexcept override {
@@ -131,38 +133,50 @@ class Ranks final : public Communicator {
     void wait() override { ranks.finish(*this); }
     bool done() override {
       const std::lock_guard lock(ranks.calls_);
-      ranks.progress();
-      return ended();
+      ranks.progress(this);
+      return all_ended();
     }
-    bool ended() const { return sends.empty() && receives.empty(); }
+    Clock::time_point ended() const override {
+      const std::lock_guard lock(ranks.calls_);
+      return last;
+    }
+    bool all_ended() const { return sends.empty() && receives.empty(); }
 
     Ranks& ranks;
-    std::vector<void*> sends, receives;  // requests of MPI
+    std::deque<void*> sends, receives;  // requests of MPI
+    Clock::time_point last;
   };
 
   template <class Begin, class Bytes>
-  void begin(std::vector<void*>& requests, const Begin& how, int other, Bytes bytes) {
+  void begin(std::deque<void*>& requests, const Begin& how, int other, Bytes bytes) {
     for (size_t at = 0; at < bytes.size(); at += kMostBytes) {
       const Bytes part = bytes.subspan(at, std::min(kMostBytes, bytes.size() - at));
       require(how(other, 0, part.data(), part.size(), &requests.emplace_back()));
     }
   }
 
-  // Lets MPI work, which it does within its functions only. Under the lock of calls_.
-  void progress() {
-    const auto has_ended = [this](void* request) {
-      int done = 0;
-      require(mpi_.test(request, &done));
-      return done != 0;
+  // Lets MPI work, which it does within its functions only. Under the lock of calls_. Each test of a request
+  // is a call that lets all of them progress, so that few are made: of the oldest messages, and those wanted.
+  void progress(const Messages* wanted = nullptr) {
+    constexpr int kTested = 4;
+    const auto remove_ended = [this](std::deque<void*>& requests) {
+      for (int done = 0; !requests.empty(); requests.pop_front()) {
+        require(mpi_.test(requests.front(), &done));
+        if (!done) return;
+      }
     };
+    int tested = 0;
     for (Messages* const one : under_way_) {
-      std::erase_if(one->receives, has_ended);
-      const bool sent = one->sends.empty();
-      std::erase_if(one->sends, has_ended);
-      if (!sent && one->sends.empty() && --sending_ == 0)
-        traffic_.sending += Seconds{Clock::now() - sending_since_}.count();
+      if (tested == kTested && one != wanted) continue;
+      remove_ended(one->receives);
+      remove_ended(one->sends);
+      if (one->all_ended()) {
+        one->last = Clock::now();
+      } else {
+        ++tested;
+      }
     }
-    std::erase_if(under_way_, [](const Messages* one) { return one->ended(); });
+    std::erase_if(under_way_, [](const Messages* one) { return one->all_ended(); });
   }
 
   void finish(const Messages& messages) {
@@ -172,8 +186,8 @@ class Ranks final : public Communicator {
     for (int64_t round = 0;; ++round) {
       {
         const std::lock_guard lock(calls_);
-        progress();
-        if (messages.ended()) {
+        progress(&messages);
+        if (messages.all_ended()) {
           traffic_.waiting += Seconds{Clock::now() - from}.count();
           return;
         }
@@ -245,8 +259,6 @@ class Ranks final : public Communicator {
   mutable std::mutex calls_;  // one call of MPI at a time; protects all below
 
   std::vector<Messages*> under_way_;
-  int sending_ = 0;  // of them, those that send
-  Clock::time_point sending_since_;
   Traffic traffic_;
   std::vector<Clock::time_point> heard_;
   std::vector<void*> signals_;  // the last one to each rank

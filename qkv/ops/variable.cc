@@ -26,7 +26,14 @@ void Variable::set_requires_grad(bool wanted) const {
   if (!wanted) clear_grad();
 }
 
+void Variable::wait_for_value() const {
+  const std::function<void()> wait = whole().wait;  // which may replace it
+  wait();
+  whole().wait = {};
+}
+
 void Variable::set_value(Tensor value) {
+  arrive();
   node().value = std::move(value);
   mark_modified();
 }

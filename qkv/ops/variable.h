@@ -2,7 +2,9 @@
 // A value in the computation graph, which may have a gradient.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "qkv/kernels/gradient_slot.h"
@@ -25,7 +27,10 @@ class Variable {
 
   bool defined() const { return node_ != nullptr; }
   // Throws UsageError for an undefined variable; so do the functions below that read or change the value.
-  const Tensor& value() const { return node().value; }
+  const Tensor& value() const {
+    arrive();
+    return node().value;
+  }
   const Shape& shape() const { return node().value.shape(); }
   bool requires_grad() const { return node_ && whole().requires_grad; }
   // Freezes (false) or unfreezes a leaf. A frozen leaf gets no gradient, and operations on frozen leaves and
@@ -38,6 +43,7 @@ class Variable {
   void set_value(Tensor value);
   // The value, to be changed in place before its next use; it counts as changed from now on.
   Tensor& mutable_value() {
+    arrive();
     mark_modified();
     return node().value;
   }
@@ -45,6 +51,9 @@ class Variable {
   // The number of changes. Columns share that of their matrix. Tape::backward() refuses values that were
   // changed after an operation has read them.
   uint64_t version() const { return whole().version; }
+  // A leaf's value is on its way, for example from another rank. The next read or change, also of columns,
+  // first calls `wait`, which returns when the value is there; again if it throws. Empty: it is there.
+  void set_arriving(std::function<void()> wait) { whole().wait = std::move(wait); }
 
   // The gradient; undefined if there is none.
   Tensor grad() const;
@@ -74,6 +83,7 @@ class Variable {
     bool leaf = false;    // a parameter, whose gradient persists
     uint64_t record = 0;  // identifies the tape recording that this value belongs to; 0: none
     uint64_t version = 0;
+    std::function<void()> wait;  // until the value has arrived; empty: it has
     // For a view of columns: the matrix, which is never a view itself, and which has the gradient and the
     // version.
     std::shared_ptr<Node> base;
@@ -88,6 +98,11 @@ class Variable {
   // The matrix of columns, otherwise the node itself.
   Node& whole() const { return node().base ? *node_->base : *node_; }
   Columns own_columns() const { return {node_->first_column, node_->first_column + node_->value.cols()}; }
+  void arrive() const {
+    if (whole().wait) [[unlikely]]
+      wait_for_value();
+  }
+  void wait_for_value() const;
   [[noreturn]] static void throw_undefined();
   static GradientSlot slot_of(Node& node);
   GradientSlot slot_of_columns() const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -198,21 +199,18 @@ TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer, c
 
 namespace {
 
-// The task of a rank other than the root, from the root's handout(). Its folder is its own, as the run's may
-// be on another machine; it is gone before the steps, in which a failure of another rank ends the process
-// without destructors.
-std::unique_ptr<Task> task_of(Job& job, const Fields& settings, const nlohmann::json& message, int rank) {
-  const ScratchFolder folder(std::filesystem::temp_directory_path() /
-                             concat("qkv-rank-", rank, ".", ::getpid()));
+// The task of a rank other than the root, from the root's handout(), which is written to the folder.
+std::unique_ptr<Task> task_of(Job& job, const Fields& settings, const nlohmann::json& message,
+                              const std::filesystem::path& folder) {
   for (const auto& [name, content] : message["files"].items()) {
-    make_writable_folder((folder.path() / name).parent_path());
-    write_file_atomically(folder.path() / name, content.get<std::string>());
+    make_writable_folder((folder / name).parent_path());
+    write_file_atomically(folder / name, content.get<std::string>());
   }
   const std::filesystem::path cache = message["cache"].get<std::string>();
   if (std::filesystem::is_directory(cache))
-    std::filesystem::create_directory_symlink(cache, folder.path() / kRunCache);
+    std::filesystem::create_directory_symlink(cache, folder / kRunCache);
   for (const auto& [name, value] : settings) job.set_field(name, value);
-  job.folder = folder.path();
+  job.folder = folder;
   TrainObserver quiet;
   return job.make_trained_task(/*resumes=*/true, quiet, nullptr);
 }
@@ -229,8 +227,14 @@ void follow_job(Communicator& ranks,
   const std::unique_ptr<Job> job = make_job(settings.at("task"));
   NodeShare node(ranks);
   const Shared shared(*job, node);
-  const std::unique_ptr<Task> task = task_of(*job, settings, message, ranks.rank());
+  // The rank's own, as the run's may be on another machine. Other ranks of the node may map its files until
+  // send() returns. It is gone before the steps, in which a failure of another rank ends the process without
+  // destructors.
+  std::optional<ScratchFolder> folder(std::filesystem::temp_directory_path() /
+                                      concat("qkv-rank-", ranks.rank(), ".", ::getpid()));
+  const std::unique_ptr<Task> task = task_of(*job, settings, message, folder->path());
   node.send();
+  folder.reset();
   Replica(*task, job->trainer_options(), ranks, stop).follow();
 }
 

@@ -104,8 +104,8 @@ TrainResult run_job(const Job& job, RunFolder folder, TrainObserver& observer,
                     const std::atomic<bool>* stop = nullptr, Communicator& ranks = alone());
 
 // The part of the other ranks, with the settings and the tokenizer of the root; returns at its end. They read
-// the data, and a model to start from, at the same paths, and share the tokens in the run's cache if they see
-// it. `make_job` makes the job of a task by its name. *stop makes the root stop and save.
+// the data, once a node, and a model to start from, at the same paths, and use the tokens in the run's cache
+// if they see it. `make_job` makes the job of a task by its name. *stop makes the root stop and save.
 void follow_job(Communicator& ranks,
                 const std::function<std::unique_ptr<Job>(const std::string& task)>& make_job,
                 const std::atomic<bool>* stop = nullptr);

@@ -34,9 +34,12 @@ struct ScheduleReport {
 struct ExchangeReport {
   int64_t steps = 1;
   int64_t bytes_sent = 0;
-  // In which gradients, and weights, that it sent were under way; of gradients, before its backward pass had
-  // ended.
-  double gradients = 0, hidden = 0, weights = 0;
+  // From the first gradients that it sent until the last ones of the others had arrived; of that, before the
+  // backward passes of all ranks had ended.
+  double gradients = 0, gradients_hidden = 0;
+  // While the weights that the step before has updated were under way; of that, without those in which the
+  // rank waited for them.
+  double weights = 0, weights_hidden = 0;
   double waited = 0;  // for messages, and for ranks that were still computing
 };
 

@@ -154,8 +154,9 @@ void RunLog::add(const StepReport& report, const std::string& units) {
     const auto steps = static_cast<double>(report.exchange->steps);
     speed["bytes_sent"] = report.exchange->bytes_sent / report.exchange->steps;
     speed["gradients_seconds"] = report.exchange->gradients / steps;
-    speed["hidden_seconds"] = report.exchange->hidden / steps;
+    speed["gradients_hidden_seconds"] = report.exchange->gradients_hidden / steps;
     speed["weights_seconds"] = report.exchange->weights / steps;
+    speed["weights_hidden_seconds"] = report.exchange->weights_hidden / steps;
     speed["waited_seconds"] = report.exchange->waited / steps;
   }
   speed_->add(speed.dump(-1, ' ', false, ordered_json::error_handler_t::replace));

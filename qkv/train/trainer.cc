@@ -266,8 +266,9 @@ void Trainer::train_step() {
     if (!exchange_) exchange_ = {.steps = 0};
     exchange_->bytes_sent += result.exchange.bytes_sent;
     exchange_->gradients += result.exchange.gradients;
-    exchange_->hidden += result.exchange.hidden;
+    exchange_->gradients_hidden += result.exchange.gradients_hidden;
     exchange_->weights += result.exchange.weights;
+    exchange_->weights_hidden += result.exchange.weights_hidden;
     exchange_->waited += result.exchange.waited;
     ++exchange_->steps;
   }

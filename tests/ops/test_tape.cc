@@ -193,6 +193,38 @@ TEST(Variable, FrozenLeavesGetNoGradient) {
   EXPECT_THROW(Variable(random_tensor({1}, 1)).set_requires_grad(true), UsageError);
 }
 
+// Each kind of access waits for a value on its way, once; again after a failure.
+TEST(Variable, AnAccessWaitsForAnArrivingValue) {
+  Variable x = Variable::parameter(Tensor::zeros({2, 4}));
+  const Variable columns = x.columns(2, 2);
+  const Tensor memory = x.value();
+  int waits = 0;
+  const auto arrive = [&] {
+    ++waits;
+    Tensor(memory).data()[2] = 7;
+  };
+  const std::vector<std::function<void()>> accesses{
+      [&] { EXPECT_EQ(x.value().data()[2], 7); }, [&] { EXPECT_EQ(columns.value().data()[0], 7); },
+      [&] { EXPECT_EQ(x.mutable_value().data()[2], 7); }, [&] { x.set_value(memory); }};
+  for (const auto& access : accesses) {
+    Tensor(memory).data()[2] = 0;
+    waits = 0;
+    x.set_arriving([] { throw UsageError("lost"); });
+    EXPECT_THROW(access(), UsageError);
+    EXPECT_THROW(access(), UsageError);
+    x.set_arriving(arrive);
+    EXPECT_EQ(x.shape(), (Shape{2, 4}));
+    EXPECT_EQ(waits, 0);
+    access();
+    access();
+    EXPECT_EQ(waits, 1);
+  }
+  x.set_arriving(arrive);
+  x.set_arriving({});
+  EXPECT_EQ(memory.data()[2], x.value().data()[2]);
+  EXPECT_EQ(waits, 1);
+}
+
 TEST(Variable, ColumnsShareValueAndGradient) {
   const Variable x = Variable::parameter(random_tensor({3, 5}, 1));
   const Variable left = x.columns(0, 2), right = x.columns(3, 2);

@@ -2,6 +2,7 @@
 // Ranks as threads of one process.
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -71,9 +72,18 @@ class ThreadRanks {
       const std::lock_guard lock(all.mutex_);
       return left == 0;
     }
+    std::chrono::steady_clock::time_point ended() const override {
+      const std::lock_guard lock(all.mutex_);
+      return last;
+    }
+    void end_one() {
+      --left;
+      last = std::chrono::steady_clock::now();
+    }
 
     ThreadRanks& all;
     int left = 0;
+    std::chrono::steady_clock::time_point last;
   };
 
   // From one rank to another: messages that were sent or are wanted, by their order.
@@ -91,8 +101,8 @@ class ThreadRanks {
         if (sent.front().bytes.size() != wanted.front().bytes.size())
           throw UsageError("exchange: the sizes of a message differ");
         std::ranges::copy(sent.front().bytes, wanted.front().bytes.begin());
-        --sent.front().of->left;
-        --wanted.front().of->left;
+        sent.front().of->end_one();
+        wanted.front().of->end_one();
       }
     }
   };

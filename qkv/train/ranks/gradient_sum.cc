@@ -89,11 +89,11 @@ void GradientSum::begin() {
   for (std::vector<Bucket>& buckets : buckets_) {
     for (Bucket& bucket : buckets) bucket.missing = bucket.parameters.size();
   }
-  std::vector<Communicator::Incoming> expected;
   incoming_.resize(buckets_[own].size());
   for (size_t b = 0; b < incoming_.size(); ++b) {
     const Bucket& bucket = buckets_[own][b];
     incoming_[b].resize(buckets_.size());
+    std::vector<Communicator::Incoming> expected;
     for (size_t rank = 0; rank < buckets_.size(); ++rank) {
       if (rank == own) continue;
       const auto nodes = nodes_of_rank_[rank].size();
@@ -103,8 +103,9 @@ void GradientSum::begin() {
       expected.push_back({static_cast<int>(rank), writable_bytes(message.values)});
       expected.push_back({static_cast<int>(rank), message.present});
     }
+    receives_.push_back(ranks_.start({}, expected));
   }
-  if (!expected.empty()) transfers_.push_back(ranks_.start({}, expected));
+  period_ = {};
 }
 
 void GradientSum::take(size_t parameter, int64_t batch) {
@@ -161,7 +162,8 @@ void GradientSum::send_next(int owner) {
   }
   const std::array<Communicator::Outgoing, 2> parts{
       {{owner, message.values.as_bytes()}, {owner, message.present}}};
-  transfers_.push_back(ranks_.start(parts, {}));
+  if (sends_.empty()) period_.first = std::chrono::steady_clock::now();
+  sends_.push_back(ranks_.start(parts, {}));
 }
 
 void GradientSum::finish() {
@@ -171,16 +173,20 @@ void GradientSum::finish() {
     const auto place = static_cast<size_t>(owner);
     while (outgoing_[place].size() < buckets_[place].size()) send_next(owner);
   }
+  if (sends_.empty()) period_.first = std::chrono::steady_clock::now();
 }
 
 void GradientSum::give() {
   const MemoryScope memory(MemoryUse::gradients);
-  {
+  const auto wait = [](Communicator::Transfer& transfer) {
     const ProfileScope profile("exchange of gradients");
-    for (const auto& transfer : transfers_) transfer->wait();
-  }
+    transfer.wait();
+  };
   const auto own = static_cast<size_t>(ranks_.rank());
+  period_.last = period_.first;
   for (size_t b = 0; b < incoming_.size(); ++b) {
+    wait(*receives_[b]);
+    period_.last = std::max(period_.last, receives_[b]->ended());
     const Bucket& bucket = buckets_[own][b];
     for (size_t k = 0; k < bucket.parameters.size(); ++k) {
       const size_t i = bucket.parameters[k];
@@ -196,6 +202,7 @@ void GradientSum::give() {
       if (const Tensor all = sum.take(); all.defined()) parameters_[i].parameter.variable.add_grad(all);
     }
   }
+  for (const auto& transfer : sends_) wait(*transfer);
 }
 
 bool GradientSum::has_non_finite(size_t parameter) const {
@@ -214,7 +221,8 @@ bool GradientSum::has_non_finite(size_t parameter) const {
 }
 
 void GradientSum::clear() {
-  transfers_.clear();
+  receives_.clear();
+  sends_.clear();
   incoming_.clear();
   for (std::vector<Message>& sent : outgoing_) sent.clear();
   for (TreeSum<Tensor>& sum : sums_) sum.nodes().clear();

@@ -2,6 +2,7 @@
 // The sum of the gradients of a step's batches, in an order that depends on their number only (TreeSum).
 // Ranks run consecutive batches each; the sum of a parameter's gradients is that of its owner.
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -52,6 +53,12 @@ class GradientSum {
   void give();
   // Whether a gradient that another rank owns is not finite in an own node; after give().
   bool has_non_finite(size_t parameter) const;
+  // From the first message that this rank has sent until the last one of the others had arrived; after
+  // give().
+  struct Period {
+    std::chrono::steady_clock::time_point first, last;
+  };
+  Period period() const { return period_; }
   // Drops all, after the messages under way.
   void clear();
 
@@ -95,7 +102,9 @@ class GradientSum {
   // Of this step.
   std::vector<std::vector<Message>> incoming_;  // by own bucket: of each rank, of this one an empty one
   std::vector<std::vector<Message>> outgoing_;  // by owner, of the buckets that were sent
-  std::vector<std::unique_ptr<Communicator::Transfer>> transfers_;  // ends before the messages
+  // The first by own bucket. They end before the messages.
+  std::vector<std::unique_ptr<Communicator::Transfer>> receives_, sends_;
+  Period period_;
 };
 
 }  // namespace qkv::train

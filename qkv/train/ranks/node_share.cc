@@ -23,8 +23,13 @@ void NodeShare::send() {
   for (const std::span<const std::byte> part : std::exchange(parts_, {})) {
     for (const int other : others_) outgoing.push_back({other, part});
   }
-  ranks_->exchange(outgoing, {});
+  std::vector<std::byte> done(others_.size() + 1);  // of each other rank, or of this one
+  std::vector<Communicator::Incoming> incoming;
+  if (!is_first()) outgoing.push_back({first_, done});
+  for (size_t i = 0; i < others_.size(); ++i) incoming.push_back({others_[i], std::span(&done[i], 1)});
+  ranks_->exchange(outgoing, incoming);
   numbers_.clear();
+  packed_.clear();
 }
 
 }  // namespace qkv::train

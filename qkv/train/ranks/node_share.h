@@ -4,9 +4,12 @@
 
 #include <concepts>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "qkv/base/communicator.h"
@@ -21,17 +24,28 @@ class NodeShare {
 
   // On the first rank of a node, what `make` returns, otherwise that of the first rank. Calls and types are
   // the same on all ranks of a node. T has members(function), which calls function(member...) with its
-  // vectors and its int64_t numbers. The first rank keeps the vectors' elements in place until send().
+  // vectors and its int64_t numbers. Elements of vectors are trivial, strings, vectors, or have members().
+  // The first rank keeps trivial elements in place until send().
   template <class T>
   T once(const std::function<T()>& make);
   bool is_first() const { return first_ == ranks_->rank(); }
-  // Sends what once() has returned, on the first rank; it returns when the others have it.
+  // Sends what once() has returned, on the first rank. It returns when all ranks of the node have called it.
   void send();
 
  private:
   template <class Element>
   void add(std::vector<Element>& vector) {
-    if (is_first()) {
+    if constexpr (!std::is_trivially_copyable_v<Element>) {
+      std::vector<std::byte> bytes;
+      if (is_first()) {
+        pack(vector, bytes);
+        add(packed_.emplace_back(std::move(bytes)));
+      } else {
+        add(bytes);
+        std::span<const std::byte> rest = bytes;
+        unpack(rest, vector);
+      }
+    } else if (is_first()) {
       number(std::ssize(vector));
       parts_.push_back(std::as_bytes(std::span(vector)));
     } else {
@@ -48,6 +62,33 @@ class NodeShare {
       receive(std::as_writable_bytes(std::span(&value, 1)));
     }
   }
+  template <class T>
+  static void pack(T& value, std::vector<std::byte>& to) {
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      const auto bytes = std::as_bytes(std::span(&value, 1));
+      to.insert(to.end(), bytes.begin(), bytes.end());
+    } else if constexpr (requires { value.members([](auto&...) {}); }) {
+      value.members([&to](auto&... members) { (pack(members, to), ...); });
+    } else {
+      auto size = static_cast<int64_t>(value.size());
+      pack(size, to);
+      for (auto& element : value) pack(element, to);
+    }
+  }
+  template <class T>
+  static void unpack(std::span<const std::byte>& from, T& value) {
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      std::memcpy(&value, from.data(), sizeof(T));
+      from = from.subspan(sizeof(T));
+    } else if constexpr (requires { value.members([](auto&...) {}); }) {
+      value.members([&from](auto&... members) { (unpack(from, members), ...); });
+    } else {
+      int64_t size = 0;
+      unpack(from, size);
+      value.resize(static_cast<size_t>(size));
+      for (auto& element : value) unpack(from, element);
+    }
+  }
   void number(int64_t value);
   void receive(std::span<std::byte> bytes) { ranks_->receive(first_, bytes); }
 
@@ -55,7 +96,8 @@ class NodeShare {
   int first_ = 0;            // rank of this node
   std::vector<int> others_;  // of this node, on the first
   std::vector<std::span<const std::byte>> parts_;
-  std::deque<int64_t> numbers_;  // whose addresses stay
+  std::deque<int64_t> numbers_;  // whose addresses stay, like those of
+  std::deque<std::vector<std::byte>> packed_;
 };
 
 template <class T>
@@ -67,6 +109,15 @@ T NodeShare::once(const std::function<T()>& make) {
   }
   return value;
 }
+
+// Texts as a T of once().
+struct SharedTexts {
+  std::vector<std::string> texts;
+  template <class Function>
+  void members(const Function& function) {
+    function(texts);
+  }
+};
 
 // Without ranks, or by them.
 template <class T>

@@ -35,7 +35,8 @@ std::vector<json> all_gather(Communicator& ranks, const json& own) {
 struct Share {
   std::vector<std::vector<CurveShare>> curves;
   bool stop = false;
-  double seconds = 0;  // of its batches
+  // Of its batches, and without those in which it waited for weights.
+  double seconds = 0, computing = 0;
   std::exception_ptr error;
 };
 
@@ -45,7 +46,8 @@ json to_json(const Share& share) {
     json& list = curves.emplace_back(json::array());
     for (const CurveShare& curve : batch) list.push_back({curve.name, curve.sum, curve.count});
   }
-  json message{{"curves", curves}, {"stop", share.stop}, {"seconds", share.seconds}};
+  json message{
+      {"curves", curves}, {"stop", share.stop}, {"seconds", share.seconds}, {"computing", share.computing}};
   try {
     if (share.error) std::rethrow_exception(share.error);
   } catch (const NumericError& error) {
@@ -57,9 +59,7 @@ json to_json(const Share& share) {
 }
 
 // What the ranks report of a step. Throws the error of one that has failed.
-// Returns the seconds that each has computed.
-std::vector<double> take_shares(Communicator& ranks, const std::vector<json>& all, StepResult& result) {
-  std::vector<double> seconds;
+void take_shares(Communicator& ranks, const std::vector<json>& all, StepResult& result) {
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const std::string where = ranks.name(static_cast<int>(rank));
     if (all[rank].contains("not_finite"))
@@ -73,9 +73,7 @@ std::vector<double> take_shares(Communicator& ranks, const std::vector<json>& al
       for (const json& curve : batch) curves.push_back({curve[0], curve[1], curve[2]});
     }
     result.stop = result.stop || all[rank]["stop"].get<bool>();
-    seconds.push_back(all[rank]["seconds"]);
   }
-  return seconds;
 }
 
 std::vector<int64_t> batches_by_rank(int64_t batches, int ranks) {
@@ -108,6 +106,7 @@ Replica::Replica(Task& task, const TrainOptions& options, Communicator& ranks, c
       stop_(stop),
       parameters_(nn::parameters_of(task)),
       sum_(parameters_, options.accumulate, options.bucket_bytes, options.gradient_dtype, ranks),
+      weights_(parameters_, sum_.owners(), options.bucket_bytes, ranks),
       slow_(batches_by_rank(options.accumulate, ranks.size())) {
   for (const auto& [name, parameter] : parameters_) leaves_.push_back(parameter.variable);
   options_.require_batches_for(ranks_.size());
@@ -147,13 +146,23 @@ void Replica::require_equal_ranks() {
 }
 
 void Replica::announce(Call call) {
-  if (ranks_.size() > 1) ranks_.broadcast(std::as_writable_bytes(std::span(&call, 1)));
+  if (ranks_.size() == 1) return;
+  ranks_.broadcast(std::as_writable_bytes(std::span(&call, 1)));
+  enter(call);
+}
+
+// The weights of the last step are sent after the call, which would wait behind them. Only a step, whose
+// forward pass reads one after the other, begins before all have arrived.
+void Replica::enter(const Call& call) {
+  weights_.begin();
+  if (call.function != Call::step) weights_.complete();
 }
 
 void Replica::follow() {
   for (;;) {
     Call call{};
     ranks_.broadcast(std::as_writable_bytes(std::span(&call, 1)));
+    enter(call);
     const data::CursorState cursor{.epoch = call.epoch, .batch = call.batch};
     switch (call.function) {
       case Call::start:
@@ -182,6 +191,8 @@ void Replica::follow() {
         evaluate_here(
             {.number = call.evaluation, .scheduled = call.scheduled != 0, .stop = stop_, .items = call.items},
             call.replaced != 0);
+        break;
+      case Call::complete_weights:
         break;
       case Call::end:
         return;
@@ -282,8 +293,13 @@ StepResult Replica::step(double learning_rate, int64_t step, int64_t batches_bef
                   .learning_rate = learning_rate,
                   .step_number = step,
                   .batches_before = batches_before};
+  const Communicator::Traffic before = ranks_.traffic();
   announce(call);
-  return step_here(call);
+  StepResult result = step_here(call);
+  const Communicator::Traffic after = ranks_.traffic();
+  result.exchange.bytes_sent = after.bytes_sent - before.bytes_sent;
+  result.exchange.waited = after.waiting - before.waiting;
+  return result;
 }
 
 StepResult Replica::step_here(const Call& call) {
@@ -296,51 +312,60 @@ StepResult Replica::step_here(const Call& call) {
     }
   };
   const Clear clear{*this};
-  const Communicator::Traffic before = ranks_.traffic();
   if (sums()) sum_.begin();
+  const auto from = std::chrono::steady_clock::now();
   try {
     if (!ranks_.is_root()) load();
-    const auto from = std::chrono::steady_clock::now();
+    const double waited = weights_.waited();
     const BatchRange range = batches_of_rank(options_.accumulate, ranks_.rank(), ranks_.size());
     for (int64_t i = range.begin; i < range.end; ++i)
       own.curves.push_back(run_batch(*batches_.batches.at(static_cast<size_t>(i)), call, i));
     own.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+    own.computing = own.seconds - (weights_.waited() - waited);
   } catch (...) {
     if (ranks_.size() == 1) throw;
     own.error = std::current_exception();
   }
   own.stop = stop_ && *stop_;
-  const Communicator::Traffic computed = ranks_.traffic();
   if (sums()) sum_.finish();
 
   StepResult result;
+  double longest = own.seconds;
   if (ranks_.size() == 1) {
     result.curves = std::move(own.curves);
     result.stop = own.stop;
   } else {
-    const std::vector<double> seconds = take_shares(ranks_, all_gather(ranks_, to_json(own)), result);
-    if (ranks_.is_root()) warn_of_slow_ranks(seconds);
+    const std::vector<json> all = all_gather(ranks_, to_json(own));
+    take_shares(ranks_, all, result);
+    std::vector<double> computing;
+    for (const json& one : all) {
+      computing.push_back(one["computing"]);
+      longest = std::max(longest, one["seconds"].get<double>());
+    }
+    if (ranks_.is_root()) warn_of_slow_ranks(computing);
   }
   if (sums()) sum_.give();
-  const Communicator::Traffic summed = ranks_.traffic();
 
   std::vector<double> squares = optimizer_->squared_norms();
   if (ranks_.size() > 1) {
     const std::vector<json> all = all_gather(ranks_, squares);
     for (size_t i = 0; i < squares.size(); ++i) squares[i] = all[static_cast<size_t>(sum_.owners()[i])][i];
   }
+  weights_.complete();  // own ones may still be on their way
   try {
     result.gradient_norm = optimizer_->step(call.learning_rate, squares);
   } catch (const NumericError& error) {
     fail_not_finite(error.what(), squares);
   }
   if (ranks_.size() > 1) share_parameters(squares);
-  const Communicator::Traffic after = ranks_.traffic();
-  result.exchange = {.bytes_sent = after.bytes_sent - before.bytes_sent,
-                     .gradients = summed.sending - before.sending,
-                     .hidden = computed.sending - before.sending,
-                     .weights = after.sending - summed.sending,
-                     .waited = after.waiting - before.waiting};
+  const auto [first, last] = sum_.period();
+  const double gradients = std::chrono::duration<double>(last - first).count();
+  const double after_backward = std::chrono::duration<double>(last - from).count() - longest;
+  const WeightExchange::Times weights = weights_.take_times();
+  result.exchange = {.gradients = gradients,
+                     .gradients_hidden = gradients - std::clamp(after_backward, 0.0, gradients),
+                     .weights = weights.under_way,
+                     .weights_hidden = weights.hidden};
   return result;
 }
 
@@ -385,21 +410,12 @@ void Replica::fail_not_finite(const std::string& what, const std::vector<double>
 }
 
 void Replica::share_parameters(const std::vector<double>& squares) {
-  const ProfileScope profile("exchange of parameters");
-  std::vector<Communicator::Outgoing> outgoing;
-  std::vector<Communicator::Incoming> incoming;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (squares[i] == optim::Optimizer::kNoGradient) continue;
-    Variable variable = parameters_[i].parameter.variable;
-    const int owner = sum_.owners()[i];
-    if (owner != ranks_.rank()) {
-      incoming.push_back({owner, writable_bytes(variable.mutable_value())});
-      continue;
-    }
-    for (int rank = 0; rank < ranks_.size(); ++rank)
-      if (rank != owner) outgoing.push_back({rank, variable.value().as_bytes()});
-  }
-  ranks_.exchange(outgoing, incoming);
+  std::vector<bool> changed;
+  for (const double own : squares) changed.push_back(own != optim::Optimizer::kNoGradient);
+  weights_.updated(changed, [this] {
+    if (!ranks_.is_root()) throw Error("ranks: expected no read of a weight between two calls of the root");
+    announce({.function = Call::complete_weights});
+  });
 }
 
 std::vector<io::NamedTensor> Replica::state() {

@@ -15,6 +15,7 @@
 #include "qkv/train/prefetcher.h"
 #include "qkv/train/ranks/gradient_sum.h"
 #include "qkv/train/ranks/slow_ranks.h"
+#include "qkv/train/ranks/weight_exchange.h"
 
 namespace qkv::train {
 
@@ -78,6 +79,7 @@ class Replica {
       state,
       averages,
       evaluate,
+      complete_weights,
       end
     } function;
     int64_t epoch = 0, batch = 0;
@@ -86,6 +88,7 @@ class Replica {
     int64_t evaluation = 0, scheduled = 0, items = 0, replaced = 0;
   };
   void announce(Call call);
+  void enter(const Call& call);
   void start_here(bool resumes, const Checkpoint* checkpoint, data::CursorState from);
   void restart_here(data::CursorState from);
   void restart_feed_here(data::CursorState from);
@@ -107,6 +110,7 @@ class Replica {
   std::vector<nn::NamedParameter> parameters_;
   std::vector<Variable> leaves_;  // the parameters
   GradientSum sum_;
+  WeightExchange weights_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Prefetcher> feed_;
   SlowRanks slow_;

@@ -190,6 +190,41 @@ struct Tokens {
   }
 };
 
+struct Row {
+  std::vector<int32_t> ids;
+  float value = 0;
+  template <class Function>
+  void members(const Function& function) {
+    function(ids, value);
+  }
+};
+
+struct Rows {
+  std::vector<Row> rows;
+  std::vector<std::string> names;
+  template <class Function>
+  void members(const Function& function) {
+    function(rows, names);
+  }
+};
+
+TEST(NodeShare, SendsVectorsOfVectorsAndTexts) {
+  ThreadRanks(2).run([&](Communicator& own) {
+    NodeShare node(own);
+    const Rows found = node.once<Rows>([] {
+      return Rows{{{{1, 2, 3}, 0.5f}, {{}, 2}, {{4}, -1}}, {"", "a name"}};
+    });
+    node.send();
+    EXPECT_EQ(found.names, (std::vector<std::string>{"", "a name"}));
+    ASSERT_EQ(found.rows.size(), 3u);
+    EXPECT_EQ(found.rows[0].ids, (std::vector<int32_t>{1, 2, 3}));
+    EXPECT_EQ(found.rows[0].value, 0.5f);
+    EXPECT_TRUE(found.rows[1].ids.empty());
+    EXPECT_EQ(found.rows[2].ids, std::vector<int32_t>{4});
+    EXPECT_EQ(found.rows[2].value, -1);
+  });
+}
+
 TEST(NodeShare, MakesDataOnceANode) {
   ThreadRanks ranks(5);
   ranks.host_of = [](int rank) { return rank % 2 == 0 ? "even" : "odd"; };
@@ -218,7 +253,9 @@ TEST(NodeShare, MakesDataOnceANode) {
 template <class Job>
 struct BlindJob : Job {
   bool set_field(std::string_view name, std::string_view value) override {
-    return Job::set_field(name, name == "data.train" || name == "data.valid" ? "/nowhere" : value);
+    const bool text = name == "data.train" || name == "data.source" || name == "data.target" ||
+                      (name == "data.valid" && !value.empty());
+    return Job::set_field(name, text ? "/nowhere" : value);
   }
 };
 
@@ -226,6 +263,7 @@ template <class Job>
 void expect_same_run_without_text(Job job, const Scratch& scratch) {
   job.options.accumulate = 4;
   job.options.max_steps = 3;
+  job.options.schedule.warmup_steps = 1;
   testing_task::Quiet quiet;
   job.folder = scratch / "whole";
   run_job(job, quiet);
@@ -248,9 +286,27 @@ void expect_same_run_without_text(Job job, const Scratch& scratch) {
 }
 
 TEST(NodeShare, OnlyOneRankOfANodeReadsTheText) {
-  const Scratch texts, masked;
+  const Scratch texts, masked, pairs, sentences;
   expect_same_run_without_text(small_lm_job(texts), texts);
   expect_same_run_without_text(testing_task::topic_job(masked / "data", masked / "run"), masked);
+  TranslationJob translation = testing_task::small_job(pairs, "run");
+  translation.valid = {};
+  expect_same_run_without_text(translation, pairs);
+  expect_same_run_without_text(testing_task::small_embed_job(sentences, "run"), sentences);
+}
+
+TEST(NodeShare, OnlyOneRankOfANodeReadsTheLabels) {
+  const Scratch texts, words;
+  ClassifyJob classify;
+  classify.train = texts.write("train.txt", testing::colour_texts(60));
+  classify.valid = classify.train;
+  testing::set_small(classify);
+  expect_same_run_without_text(classify, texts);
+  TagJob tag;
+  tag.train = words.write("train.txt", testing::tagged_words(60));
+  tag.valid = tag.train;
+  testing::set_small(tag);
+  expect_same_run_without_text(tag, words);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "qkv/text/lines.h"
 #include "qkv/text/text_file.h"
 #include "qkv/train/fields.h"
+#include "qkv/train/ranks/node_share.h"
 #include "qkv/train/tasks/start_folder.h"
 
 namespace qkv::train {
@@ -98,9 +99,12 @@ std::unique_ptr<Task> EmbedJob::make_task(bool resumes, TrainObserver& observer,
   const text::Tokenizer tokenizer = start.tokenizer(config.vocabulary);
   const int64_t length = std::min(task.max_length, config.max_positions.value_or(task.max_length));
   observer.on_stage("tokenizing");
-  EmbedPairs pairs = EmbedPairs::read(train, tokenizer, length, stop);
+  const auto read = [&](const std::filesystem::path& file) {
+    return once_a_node<EmbedPairs>(node, [&] { return EmbedPairs::read(file, tokenizer, length, stop); });
+  };
+  EmbedPairs pairs = read(train);
   std::optional<EmbedPairs> held_out;
-  if (!valid.empty()) held_out = EmbedPairs::read(valid, tokenizer, length, stop);
+  if (!valid.empty()) held_out = read(valid);
   return std::make_unique<EmbedTask>(EmbedTask::Inputs{.start = start,
                                                        .options = task,
                                                        .train = std::move(pairs),

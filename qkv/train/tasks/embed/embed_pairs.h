@@ -24,6 +24,10 @@ struct EmbedPairs {
   std::span<const int32_t> sentence(int64_t i) const;
   // A hash of ids and scores.
   uint64_t fingerprint() const;
+  template <class Function>
+  void members(const Function& function) {
+    function(first.ids, first.offsets, second.ids, second.offsets, scores);
+  }
 
   // Reads a file (data::SentencePairReader) on all threads. Tokens beyond max_length are cut off. Throws the
   // reader's errors, DataError for a file without pairs, Stopped soon after *stop becomes true.

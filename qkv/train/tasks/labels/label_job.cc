@@ -4,6 +4,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
 #include "qkv/text/text_file.h"
+#include "qkv/train/ranks/node_share.h"
 
 namespace qkv::train {
 namespace {
@@ -76,7 +77,9 @@ void LabelJob::check() const {
 std::unique_ptr<Task> LabelJob::make_task(bool resumes, TrainObserver& observer,
                                           const std::atomic<bool>* stop) const {
   observer.on_stage("reading the data");
-  const Data data = read_data(stop);
+  Data data;
+  if (!node || node->is_first()) data = read_data(stop);
+  data.labels = once_a_node<SharedTexts>(node, [&] { return SharedTexts{data.labels}; }).texts;
   observer.on_stage(encoder.from.empty() && encoder.tokenizer.empty() && !resumes ? "training the tokenizer"
                                                                                   : "reading the tokenizer");
   EncoderStart start = open_encoder(encoder, folder, resumes, data.write_texts, stop);
@@ -89,10 +92,13 @@ std::unique_ptr<Task> LabelJob::make_task(bool resumes, TrainObserver& observer,
 
   observer.on_stage("tokenizing");
   LabelTask::Inputs inputs{.encoder = std::move(start), .options = task, .train = {}};
-  inputs.train = data.encode_train(inputs.encoder.tokenizer, labels, max_length);
+  const auto encode = [&](const auto& texts) {
+    return once_a_node<LabelRows>(node, [&] { return texts(inputs.encoder.tokenizer, labels, max_length); });
+  };
+  inputs.train = encode(data.encode_train);
   report("training data", inputs.train, count(inputs.train), max_length);
   if (!valid.empty()) {
-    inputs.valid = data.encode_valid(inputs.encoder.tokenizer, labels, max_length);
+    inputs.valid = encode(data.encode_valid);
     report("validation data", *inputs.valid, count(*inputs.valid), max_length);
   }
   inputs.fields = task_fields();

@@ -19,6 +19,11 @@ struct LabelRow {
   std::vector<int32_t> ids, types;  // of the tokens; types: 1 in the second text of a pair, else 0
   std::vector<int32_t> labels;      // of a text: its label; of words: each token's; empty for numbers
   float value = 0;                  // the number to predict
+
+  template <class Function>
+  void members(const Function& function) {
+    function(ids, types, labels, value);
+  }
 };
 
 struct LabelRows {
@@ -31,6 +36,11 @@ struct LabelRows {
   int64_t labels() const;              // labelled places
   // Of ids, labels and values.
   uint64_t fingerprint() const;
+
+  template <class Function>
+  void members(const Function& function) {
+    function(items, cut, unreached);
+  }
 };
 
 // The labels of a training set in order: as numbers if all are whole numbers, else by bytes. Throws DataError

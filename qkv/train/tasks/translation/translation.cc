@@ -11,6 +11,7 @@
 #include "qkv/text/lines.h"
 #include "qkv/text/text_file.h"
 #include "qkv/train/fields.h"
+#include "qkv/train/ranks/node_share.h"
 
 namespace qkv::text {
 
@@ -216,14 +217,22 @@ std::unique_ptr<Task> TranslationJob::make_task(bool resumes, TrainObserver& obs
     corpus.max_length = std::min(corpus.max_length, complete.max_positions - 1);  // </s> needs a position too
   make_writable_folder(cache);
   observer.on_stage("tokenizing");
-  auto pairs = data::TokenStore::open_or_build(train, *tokenizer, cache / "train.tokens", corpus, stop);
+  // Once a node: its other ranks map the file of the first one.
+  const auto tokens_of = [&](const data::CorpusFiles& files, const char* name) {
+    std::optional<data::TokenStore> store;
+    const std::vector<std::string> at =
+        once_a_node<SharedTexts>(node, [&] {
+          store = data::TokenStore::open_or_build(files, *tokenizer, cache / name, corpus, stop);
+          return SharedTexts{{std::filesystem::absolute(cache / name).string()}};
+        }).texts;
+    return store ? *store : data::TokenStore::open(at.front());
+  };
+  const data::TokenStore pairs = tokens_of(train, "train.tokens");
   log_info(concat("training corpus: ", pairs.report().summary()));
   warn_of_long_pairs(complete, pairs, corpus.max_length < task.max_length);
   std::optional<ValidationSet> held_out;
   if (!valid.source.empty()) {
-    held_out = ValidationSet::open(
-        data::TokenStore::open_or_build(valid, *tokenizer, cache / "valid.tokens", corpus, stop),
-        valid.target);
+    held_out = ValidationSet::open(tokens_of(valid, "valid.tokens"), valid.target);
     log_info(concat("validation corpus: ", held_out->store.report().summary()));
   }
   TranslationJob recorded = *this;
