@@ -74,6 +74,7 @@ class Ranks final : public Communicator {
       : mpi_(mpi), options_(std::move(options)), rank_(mpi.rank()), size_(mpi.size()) {
     heard_.assign(static_cast<size_t>(size_), Clock::now());
     signals_.assign(static_cast<size_t>(size_), nullptr);
+    lanes_.resize(static_cast<size_t>(size_));
     thread_ = start_thread([this] { serve(); });
   }
 
@@ -104,10 +105,19 @@ class Ranks final : public Communicator {
                                   std::span<const Incoming> incoming) override {
     auto made = std::make_unique<Messages>(*this);
     const std::lock_guard lock(calls_);
-    for (const auto& [from, bytes] : incoming) begin(made->receives, mpi_.receive, from, bytes);
+    for (const auto& [from, bytes] : incoming) {
+      for_parts(bytes, [&, from = from](auto part) {
+        require(mpi_.receive(from, 0, part.data(), part.size(), &made->receives.emplace_back()));
+      });
+    }
     for (const auto& [to, bytes] : outgoing) {
-      begin(made->sends, mpi_.send, to, bytes);
       traffic_.bytes_sent += std::ssize(bytes);
+      Lane& lane = lanes_[static_cast<size_t>(to)];
+      for_parts(bytes, [&](auto part) {
+        lane.sends.push_back({made.get(), part});
+        ++made->sends;
+      });
+      advance(to);
     }
     under_way_.push_back(made.get());
     wake_.notify_all();
@@ -140,41 +150,67 @@ class Ranks final : public Communicator {
       const std::lock_guard lock(ranks.calls_);
       return last;
     }
-    bool all_ended() const { return sends.empty() && receives.empty(); }
+    bool all_ended() const { return sends == 0 && receives.empty(); }
 
     Ranks& ranks;
-    std::deque<void*> sends, receives;  // requests of MPI
+    size_t sends = 0;            // that are left
+    std::deque<void*> receives;  // requests of MPI
     Clock::time_point last;
   };
 
-  template <class Begin, class Bytes>
-  void begin(std::deque<void*>& requests, const Begin& how, int other, Bytes bytes) {
-    for (size_t at = 0; at < bytes.size(); at += kMostBytes) {
-      const Bytes part = bytes.subspan(at, std::min(kMostBytes, bytes.size() - at));
-      require(how(other, 0, part.data(), part.size(), &requests.emplace_back()));
+  // What is sent to a rank: one message after the other, because MPI divides a link among those that it has
+  // begun, so that all of them would arrive late.
+  struct Send {
+    Messages* of;
+    std::span<const std::byte> bytes;
+    void* request = nullptr;  // of MPI
+  };
+  struct Lane {
+    std::deque<Send> sends;
+    size_t begun = 0, begun_bytes = 0;  // of these
+  };
+
+  template <class Bytes, class Function>
+  static void for_parts(Bytes bytes, const Function& function) {
+    for (size_t at = 0; at < bytes.size(); at += kMostBytes)
+      function(bytes.subspan(at, std::min(kMostBytes, bytes.size() - at)));
+  }
+
+  // Ends and begins messages to a rank. Enough are under way to keep a link busy between two calls.
+  void advance(int to) {
+    constexpr size_t kEnoughBytes = size_t{1} << 20;
+    Lane& lane = lanes_[static_cast<size_t>(to)];
+    for (;;) {
+      for (; lane.begun < lane.sends.size() && lane.begun_bytes < kEnoughBytes; ++lane.begun) {
+        Send& next = lane.sends[lane.begun];
+        require(mpi_.send(to, 0, next.bytes.data(), next.bytes.size(), &next.request));
+        lane.begun_bytes += next.bytes.size();
+      }
+      int done = 0;
+      if (lane.begun > 0) require(mpi_.test(lane.sends.front().request, &done));
+      if (!done) return;
+      const Send& ended = lane.sends.front();
+      if (--ended.of->sends == 0 && ended.of->all_ended()) ended.of->last = Clock::now();
+      lane.begun_bytes -= ended.bytes.size();
+      --lane.begun;
+      lane.sends.pop_front();
     }
   }
 
   // Lets MPI work, which it does within its functions only. Under the lock of calls_. Each test of a request
   // is a call that lets all of them progress, so that few are made: of the oldest messages, and those wanted.
   void progress(const Messages* wanted = nullptr) {
+    for (int to = 0; to < size_; ++to) advance(to);
     constexpr int kTested = 4;
-    const auto remove_ended = [this](std::deque<void*>& requests) {
-      for (int done = 0; !requests.empty(); requests.pop_front()) {
-        require(mpi_.test(requests.front(), &done));
-        if (!done) return;
-      }
-    };
     int tested = 0;
     for (Messages* const one : under_way_) {
-      if (tested == kTested && one != wanted) continue;
-      remove_ended(one->receives);
-      remove_ended(one->sends);
-      if (one->all_ended()) {
-        one->last = Clock::now();
-      } else {
-        ++tested;
+      if (one->receives.empty() || (tested == kTested && one != wanted)) continue;
+      for (int done = 0; !one->receives.empty(); one->receives.pop_front()) {
+        require(mpi_.test(one->receives.front(), &done));
+        if (!done) break;
       }
+      if (one->all_ended()) one->last = Clock::now();
+      if (!one->receives.empty()) ++tested;
     }
     std::erase_if(under_way_, [](const Messages* one) { return one->all_ended(); });
   }
@@ -259,6 +295,7 @@ class Ranks final : public Communicator {
   mutable std::mutex calls_;  // one call of MPI at a time; protects all below
 
   std::vector<Messages*> under_way_;
+  std::vector<Lane> lanes_;  // by rank
   Traffic traffic_;
   std::vector<Clock::time_point> heard_;
   std::vector<void*> signals_;  // the last one to each rank
