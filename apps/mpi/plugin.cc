@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -39,6 +40,10 @@ int size() {
 }
 
 const char* start() {
+  // For Open MPI, unless the user has set them; beside the part, a header of its own.
+  const std::string limit = std::to_string(qkv::kMpiPartBytes + 4096);
+  for (const char* name : {"eager_limit", "rndv_eager_limit", "max_send_size"})
+    ::setenv((std::string("OMPI_MCA_btl_tcp_") + name).c_str(), limit.c_str(), 0);
   int provided = 0;
   if (const char* bad = result_of(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided)))
     return bad;

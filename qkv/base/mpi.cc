@@ -135,8 +135,6 @@ class Ranks final : public Communicator {
   }
 
  private:
-  static constexpr size_t kMostBytes = size_t{1} << 30;
-
   struct Messages final : Transfer {
     explicit Messages(Ranks& all) : ranks(all) {}
     ~Messages() override { ranks.finish(*this); }
@@ -172,13 +170,13 @@ class Ranks final : public Communicator {
 
   template <class Bytes, class Function>
   static void for_parts(Bytes bytes, const Function& function) {
-    for (size_t at = 0; at < bytes.size(); at += kMostBytes)
-      function(bytes.subspan(at, std::min(kMostBytes, bytes.size() - at)));
+    for (size_t at = 0; at < bytes.size(); at += kMpiPartBytes)
+      function(bytes.subspan(at, std::min(kMpiPartBytes, bytes.size() - at)));
   }
 
   // Ends and begins messages to a rank. Enough are under way to keep a link busy between two calls.
   void advance(int to) {
-    constexpr size_t kEnoughBytes = size_t{1} << 20;
+    constexpr size_t kEnoughBytes = 2 * kMpiPartBytes;
     Lane& lane = lanes_[static_cast<size_t>(to)];
     for (;;) {
       for (; lane.begun < lane.sends.size() && lane.begun_bytes < kEnoughBytes; ++lane.begun) {

@@ -8,6 +8,9 @@
 namespace qkv {
 
 inline constexpr int kMpiPluginVersion = 1;
+// Messages are sent in parts of this size, which MPI should send without asking the receiver first: an answer
+// would wait behind what the receiver sends.
+inline constexpr size_t kMpiPartBytes = size_t{1} << 20;
 inline constexpr const char* kMpiPluginSymbol = "qkv_mpi_plugin";
 
 struct MpiPlugin {

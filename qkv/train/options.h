@@ -51,7 +51,7 @@ struct TrainOptions {
   DType gradient_dtype = DType::f32;
   // With several ranks, gradients are sent in groups of up to this many bytes, each as soon as the backward
   // pass has computed it. No effect on the bits.
-  int64_t bucket_bytes = int64_t{4} << 20;
+  int64_t bucket_bytes = int64_t{1} << 20;
   // Gradient checkpointing: recomputes the activations of layers in the backward pass. Less memory, more
   // time, the same bits.
   bool recompute = false;
