@@ -49,7 +49,8 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config)
                .vocabulary = config.vocabulary,
                .bias = config.logit_bias,
                .scale = config.logit_scale,
-               .softcap = config.logit_softcap},
+               .softcap = config.logit_softcap,
+               .layer = config.logit_layer},
               config.tied ? table_.weight() : Weight()) {}
 
 void LanguageModel::require_positions(int64_t tokens) const {

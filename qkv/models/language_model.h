@@ -1,6 +1,7 @@
 #pragma once
 // A decoder-only language model: token ids to next-token logits (Radford et al. 2018).
 
+#include <optional>
 #include <vector>
 
 #include "qkv/nn/decoder.h"
@@ -16,10 +17,11 @@ struct LanguageModelConfig {
   nn::StackOptions decoder = {};
   bool causal = true;       // a token attends to itself and earlier ones only; else it is an encoder's stack
   bool tied = true;         // embedding table and output projection are tied
-  bool logit_bias = false;  // nn::LogitsOptions::bias, scale and softcap
+  bool logit_bias = false;  // nn::LogitsOptions::bias, scale, softcap and layer
   float logit_scale = 1, logit_softcap = 0;
-  std::vector<int32_t> bos_ids = {};  // start tokens; the first is used
-  std::vector<int32_t> eos_ids = {};  // end tokens
+  std::optional<nn::LogitsLayer> logit_layer = {};  // of width 0
+  std::vector<int32_t> bos_ids = {};                // start tokens; the first is used
+  std::vector<int32_t> eos_ids = {};                // end tokens
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;

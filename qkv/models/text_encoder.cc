@@ -39,21 +39,23 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
     const nn::LinearOptions options{.inputs = d_model, .outputs = outputs, .bias = bias};
     return wanted ? std::optional<nn::Linear>(std::in_place, options) : std::nullopt;
   };
-  nn::NormOptions norm{.features = d_model,
-                       .epsilon = config.encoder.first().epsilon,
-                       .bias = config.encoder.first().norm_bias};
+  const nn::NormOptions norm{.features = d_model,
+                             .epsilon = config.encoder.first().epsilon,
+                             .bias = config.encoder.first().norm_bias};
   pooler_ = head(config.pooler, d_model, config.head_bias);
   if (config.pooler && config.pooler_norm) pooler_norm_.emplace(norm);
   next_sentence_ = head(config.next_sentence, 2);
   classifier_ = head(config.labelled != ClassificationTarget::nothing, std::ssize(config.labels),
                      /*bias=*/!config.causal);
   if (config.masked_language) {
-    const int64_t width = norm.features = config.embedding.table_width();
-    masked_language_.emplace(MaskedLanguage{
-        .dense = nn::Linear({.inputs = d_model, .outputs = width, .bias = config.head_bias}),
-        .layer_norm = nn::Norm(norm),
-        .logits = nn::Logits({.d_model = width, .vocabulary = config.vocabulary, .bias = config.logit_bias},
-                             table_.weight())});
+    const nn::LogitsLayer layer{.width = config.embedding.table_width(),
+                                .activation = config.masked_language_activation,
+                                .bias = config.head_bias,
+                                .epsilon = norm.epsilon,
+                                .norm_bias = norm.bias};
+    const nn::LogitsOptions options{
+        .d_model = d_model, .vocabulary = config.vocabulary, .bias = config.logit_bias, .layer = layer};
+    masked_language_.emplace(options, table_.weight());
   }
 }
 
@@ -90,23 +92,16 @@ Variable TextEncoder::pooled_rows(const Variable& rows, const Dropout& dropout,
 }
 
 Variable TextEncoder::masked_language_logits(const Variable& hidden) const {
-  const Variable states = masked_language_hidden(hidden, {});
-  return masked_language_->logits(states);
+  if (!masked_language_) refuse("a masked-language head");
+  const NameScope scope("masked_language");
+  return (*masked_language_)(hidden);
 }
 
 CrossEntropyResult TextEncoder::masked_language_loss(const Variable& hidden, const Tensor& labels,
-                                                     const CrossEntropyOptions& options,
-                                                     const nn::ForwardContext& context) const {
-  const Variable states = masked_language_hidden(hidden, context);
-  return masked_language_->logits.cross_entropy(states, labels, options);
-}
-
-Variable TextEncoder::masked_language_hidden(const Variable& hidden,
-                                             const nn::ForwardContext& context) const {
+                                                     const CrossEntropyOptions& options) const {
   if (!masked_language_) refuse("a masked-language head");
   const NameScope scope("masked_language");
-  return masked_language_->layer_norm(
-      masked_language_->dense(hidden, config_.masked_language_activation, {}, context));
+  return masked_language_->cross_entropy(hidden, labels, options);
 }
 
 Variable TextEncoder::next_sentence(const Variable& hidden, const Offsets& offsets) const {
@@ -141,11 +136,7 @@ void TextEncoder::visit(const nn::ParameterVisitor& visitor) const {
   nn::visit_part(visitor, "encoder", encoder_);
   if (pooler_) nn::visit_part(visitor, "pooler", *pooler_);
   if (pooler_norm_) nn::visit_part(visitor, "pooler.layer_norm", *pooler_norm_);
-  if (masked_language_) {
-    nn::visit_part(visitor, "masked_language.dense", masked_language_->dense);
-    nn::visit_part(visitor, "masked_language.layer_norm", masked_language_->layer_norm);
-    nn::visit_part(visitor, "masked_language", masked_language_->logits);
-  }
+  if (masked_language_) nn::visit_part(visitor, "masked_language", *masked_language_);
   if (next_sentence_) nn::visit_part(visitor, "next_sentence", *next_sentence_);
   if (classifier_) nn::visit_part(visitor, "classifier", *classifier_);
 }

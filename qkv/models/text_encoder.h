@@ -67,8 +67,7 @@ class TextEncoder {
       const Variable& hidden) const;  // [tokens, d_model] -> logits [tokens, vocabulary]
   // The loss of labels i32 [tokens].
   CrossEntropyResult masked_language_loss(const Variable& hidden, const Tensor& labels,
-                                          const CrossEntropyOptions& options,
-                                          const nn::ForwardContext& context) const;
+                                          const CrossEntropyOptions& options) const;
   Variable next_sentence(const Variable& hidden, const Offsets& offsets) const;  // -> logits [texts, 2]
   // -> logits [texts, labels] or [tokens, labels]
   Variable classifier_logits(const Variable& hidden, const Offsets& offsets) const;
@@ -80,13 +79,6 @@ class TextEncoder {
   void visit(const nn::ParameterVisitor& visitor) const;
 
  private:
-  struct MaskedLanguage {
-    nn::Linear dense;
-    nn::Norm layer_norm;
-    nn::Logits logits;
-  };
-  // The input of the masked-language logits.
-  Variable masked_language_hidden(const Variable& hidden, const nn::ForwardContext& context) const;
   // The input of the classifier.
   Variable classified_hidden(const Variable& hidden, const Offsets& offsets, const kernels::Dropout& dropout,
                              const nn::ForwardContext& context) const;
@@ -102,7 +94,7 @@ class TextEncoder {
   nn::Encoder encoder_;
   std::optional<nn::Linear> pooler_, next_sentence_, classifier_;
   std::optional<nn::Norm> pooler_norm_;
-  std::optional<MaskedLanguage> masked_language_;
+  std::optional<nn::Logits> masked_language_;
 };
 
 }  // namespace qkv::models

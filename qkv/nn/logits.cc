@@ -6,6 +6,7 @@
 #include "qkv/kernels/loss.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/general/scale.h"
+#include "qkv/ops/linear_activate.h"
 
 namespace qkv::nn {
 namespace {
@@ -13,6 +14,15 @@ namespace {
 LogitsOptions validated(const LogitsOptions& options) {
   options.validate();
   return options;
+}
+
+// The columns of the projection's weight.
+int64_t width_of(const LogitsOptions& options) {
+  return options.layer && options.layer->width > 0 ? options.layer->width : options.d_model;
+}
+
+Parameter bias_of(bool wanted, int64_t outputs) {
+  return wanted ? Parameter(Shape{outputs}, {Initializer::Kind::zeros}) : Parameter();
 }
 
 Tensor selected_rows(const Tensor& from, std::span<const int32_t> ids) {
@@ -32,20 +42,34 @@ void LogitsOptions::validate() const {
         concat("logits: d_model and vocabulary: expected at least 1, found ", d_model, " and ", vocabulary));
   if (!std::isfinite(scale) || scale == 0)
     throw UsageError(concat("logits: scale: expected a finite number other than 0, found ", scale));
+  if (layer && layer->width < 0)
+    throw UsageError(concat("logits: layer: width: expected at least 0, found ", layer->width));
   if (!(softcap >= 0) || std::isinf(softcap))
     throw UsageError(concat("logits: softcap: expected 0 (none) or a positive number, found ", softcap));
 }
 
+Logits::Layer::Layer(const LogitsOptions& options)
+    : weight(Parameter::weight_matrix({width_of(options), options.d_model},
+                                      {Initializer::Kind::xavier_uniform})),
+      bias(bias_of(options.layer->bias, width_of(options))),
+      weights({weight.weight()}, {bias.variable}),
+      norm({.features = width_of(options),
+            .epsilon = options.layer->epsilon,
+            .bias = options.layer->norm_bias}) {}
+
 Logits::Logits(const LogitsOptions& options, const Weight& tied)
     : options_(validated(options)),
+      layer_(options.layer ? std::optional<Layer>(std::in_place, options) : std::nullopt),
       table_(tied.defined()
                  ? Parameter()
-                 : Parameter::token_matrix({options.vocabulary, options.d_model}, options.initializer)),
-      bias_(options.bias ? Parameter(Shape{options.vocabulary}, {Initializer::Kind::zeros}) : Parameter()),
+                 : Parameter::token_matrix({options.vocabulary, width_of(options)}, options.initializer)),
+      bias_(bias_of(options.bias, options.vocabulary)),
       weights_({tied.defined() ? tied : table_.weight()}, {bias_.variable}) {}
 
-Variable Logits::projected(const Variable& hidden) const {
-  return options_.scale == 1 ? hidden : scaled(hidden, options_.scale);
+Variable Logits::projected(const Variable& hidden, WeightLayout layout) const {
+  Variable x = hidden;
+  if (layer_) x = layer_->norm(linear_activate(x, layer_->weights, options_.layer->activation, {}, layout));
+  return options_.scale == 1 ? x : scaled(x, options_.scale);
 }
 
 Variable Logits::operator()(const Variable& hidden) const {
@@ -56,7 +80,7 @@ Variable Logits::operator()(const Variable& hidden) const {
 
 CrossEntropyResult Logits::cross_entropy(const Variable& hidden, const Tensor& labels,
                                          const CrossEntropyOptions& options) const {
-  return linear_cross_entropy(projected(hidden), weights_, labels, options, options_.softcap);
+  return linear_cross_entropy(projected(hidden, options.layout), weights_, labels, options, options_.softcap);
 }
 
 std::vector<float> Logits::log_probabilities(const Tensor& hidden, std::span<const int32_t> labels,
@@ -100,10 +124,17 @@ Logits Logits::select(std::span<const int32_t> ids) const {
   const Variable& all = weights_.biases().front();
   const Variable bias =
       all.defined() ? Variable(selected_rows(all.value().reshape({vocabulary}), ids)) : Variable();
-  return {options_, LinearWeights({Weight(selected_rows(weight.values(), ids), scales, update)}, {bias})};
+  Logits some = *this;
+  some.weights_ = LinearWeights({Weight(selected_rows(weight.values(), ids), scales, update)}, {bias});
+  return some;
 }
 
 void Logits::visit(const ParameterVisitor& visitor) const {
+  if (layer_) {
+    visitor("dense.weight", layer_->weight);
+    if (layer_->bias.defined()) visitor("dense.bias", layer_->bias);
+    visit_part(visitor, "layer_norm", layer_->norm);
+  }
   if (table_.defined()) visitor("weight", table_);
   if (bias_.defined()) visitor("bias", bias_);
 }

@@ -3,13 +3,26 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "qkv/nn/norm.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/ops/linear_cross_entropy.h"
 
 namespace qkv::nn {
+
+// A layer before the projection (Devlin et al. 2018, as in BERT's code): norm(activation(x W_1^T + b_1)).
+struct LogitsLayer {
+  int64_t width = 0;  // of its result; 0: d_model
+  Activation activation = Activation::gelu_exact;
+  bool bias = true;
+  float epsilon = 1e-5f;  // of the layer norm
+  bool norm_bias = true;
+
+  bool operator==(const LogitsLayer&) const = default;
+};
 
 struct LogitsOptions {
   int64_t d_model = 0, vocabulary = 0;
@@ -17,12 +30,14 @@ struct LogitsOptions {
   bool bias = false;
   float scale = 1;    // of the hidden states
   float softcap = 0;  // 0: off. Otherwise a logit z becomes softcap tanh(z / softcap) (Gemma 2)
+  std::optional<LogitsLayer> layer = {};
 
   // Throws UsageError for a size below 1, a scale that is 0 or infinite, and a negative or infinite softcap.
   void validate() const;
 };
 
-// z = (scale x) W^T + b, then the softcap: x [tokens, d_model], W [vocabulary, d_model], b [vocabulary].
+// z = (scale x) W^T + b, then the softcap: x [tokens, d_model], the hidden states or the layer's result, W
+// [vocabulary, d_model], b [vocabulary]. With a layer, the columns of W are its width.
 // Throws the errors of linear().
 class Logits {
  public:
@@ -44,15 +59,22 @@ class Logits {
   Logits select(std::span<const int32_t> ids) const;
 
   Device device() const { return weights_.weights().front().values().device(); }
-  // "weight" unless it is tied, and "bias".
+  // "weight" unless it is tied, and "bias"; of the layer "dense.weight", "dense.bias" and
+  // "layer_norm.weight".
   void visit(const ParameterVisitor& visitor) const;
 
  private:
-  Logits(const LogitsOptions& options, LinearWeights weights)
-      : options_(options), weights_(std::move(weights)) {}
-  Variable projected(const Variable& hidden) const;  // scale x
+  struct Layer {
+    explicit Layer(const LogitsOptions& options);
+    Parameter weight, bias;
+    LinearWeights weights;
+    Norm norm;
+  };
+  // scale x, of hidden states.
+  Variable projected(const Variable& hidden, WeightLayout layout = WeightLayout::in_place) const;
 
   LogitsOptions options_;
+  std::optional<Layer> layer_;
   Parameter table_, bias_;  // undefined if tied, and without a bias
   LinearWeights weights_;
 };

@@ -154,13 +154,13 @@ def roberta(size, head="ForMaskedLM", family="Roberta", **other):
     return getattr(hf, f"{family}{head}")(config)
 
 
-def modernbert(size, head="ForMaskedLM", **other):
+def modernbert(size, head="ForMaskedLM", family="ModernBert", **other):
     """As many layers with a window as without, and one more."""
-    config = hf.ModernBertConfig(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"], hidden_size=size["d_model"],
+    config = getattr(hf, f"{family}Config")(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"], hidden_size=size["d_model"],
                                  intermediate_size=size["d_ff"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
                                  local_attention=6, global_attn_every_n_layers=2, pad_token_id=0, bos_token_id=1, eos_token_id=2,
                                  cls_token_id=1, sep_token_id=2, **other)
-    return getattr(hf, f"ModernBert{head}")(config)
+    return getattr(hf, f"{family}{head}")(config)
 
 
 def nomic_bert(size, head="ForMaskedLM", **other):
@@ -562,6 +562,12 @@ CASES = {
     "modernbert_masked": lambda size: modernbert(size),
     "modernbert_masked_biased": lambda size: modernbert(size, attention_bias=True, mlp_bias=True, norm_bias=True, classifier_bias=True,
                                                         decoder_bias=False, classifier_activation="silu", hidden_activation="relu"),
+    "modernbert-decoder": lambda size: modernbert(size, "ForCausalLM", "ModernBertDecoder", norm_bias=True, decoder_bias=False, rope_parameters={
+        "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+    "modernbert-decoder_untied_biased": lambda size: modernbert(
+        size, "ForCausalLM", "ModernBertDecoder", attention_bias=True, mlp_bias=True, classifier_bias=True, tie_word_embeddings=False,
+        classifier_activation="silu", hidden_activation="relu", norm_eps=1e-3),
     "modernbert_texts": lambda size: modernbert(size, "ForSequenceClassification", classifier_pooling="mean", **THREE),
     "modernbert_first_token": lambda size: modernbert(size, "ForSequenceClassification", classifier_bias=True, **THREE),
     "modernbert_tokens": lambda size: modernbert(size, "ForTokenClassification", **THREE),

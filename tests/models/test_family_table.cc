@@ -13,6 +13,7 @@
 #include "qkv/base/files.h"
 #include "qkv/models/hub/family.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/models/hub/read_config.h"
 #include "tests/models/family_case.h"
 #include "tests/models/weight_files.h"
 #include "tests/support/scratch.h"
@@ -162,6 +163,23 @@ TEST(FamilyTable, APeriodOfLayersWithoutAWindow) {
   }
 }
 
+// Folders without the lists of layers that have experts, windows and positions.
+TEST(FamilyTable, ListsOfMixedLayersFollowFromOtherFields) {
+  const auto same = [](const char* folder, std::initializer_list<const char*> lists,
+                       const nlohmann::json& fields) {
+    const nn::StackOptions whole = changed(folder, [](auto&) {}).decoder;
+    const auto change = [&](auto& config) {
+      for (const char* list : lists) config.erase(list);
+      config.update(fields);
+    };
+    EXPECT_EQ(changed(folder, change).decoder, whole) << folder;
+  };
+  const nlohmann::json none = nlohmann::json::object();
+  same("modernbert-decoder", {"layer_types"}, none);
+  same("modernbert-decoder_untied_biased", {"rope_parameters", "layer_types"},
+       {{"global_rope_theta", 160000}, {"local_rope_theta", 10000}});
+}
+
 // A fixed "alpha" is a larger base; "dynamic" scaling without it would depend on the length of the text.
 TEST(FamilyTable, HunyuansAlphaIsALargerBase) {
   const auto base = [](double alpha) {
@@ -251,6 +269,11 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("mpnet_base", "relative_attention_num_buckets", 16, "expected 32");
   expect_refusal("apertus", "hidden_act", "gelu", "xielu");
   expect_refusal("electra_base", "embedding_size", 0, "at least 1");
+  expect_refusal("modernbert-decoder", "local_attention", nullptr, "at least 2");
+  expect_refusal("modernbert-decoder", "sliding_window", 4, "expected 3, found 4");
+  expect_refusal("modernbert-decoder", "rope_scaling", {{"rope_type", "linear"}, {"factor", 2}}, "null");
+  expect_refusal("modernbert-decoder", "architectures",
+                 Json::array({"ModernBertDecoderForSequenceClassification"}), "ModernBertDecoderModel");
 }
 
 TEST(FamilySettings, ConstantTensorsHaveTheirValue) {

@@ -51,7 +51,7 @@ TEST(MaskedLanguage, SelectedRowsHaveTheGradientsOfAllRows) {
     const Variable hidden = model(ids, context, types);
     const Variable selected = embedding(hidden, Tensor::from(rows, {4}), {}, {});
     const CrossEntropyResult result = model.masked_language_loss(
-        selected, Tensor::from(labels, {4}), {.factor = 0.25f, .layout = context.weight_layout()}, context);
+        selected, Tensor::from(labels, {4}), {.factor = 0.25f, .layout = context.weight_layout()});
     loss_of_rows = static_cast<double>(result.loss.value().item());
     return result.loss;
   });
@@ -94,7 +94,7 @@ TEST(MaskedLanguage, RejectsAModelWithoutTheHead) {
               model.masked_language_logits(Tensor::full({2, 16}, 1));
             }).find("expected a model with a masked-language head, found none"),
             std::string::npos);
-  EXPECT_THROW(model.masked_language_loss(Tensor::full({2, 16}, 1), {}, {}, {}), UsageError);
+  EXPECT_THROW(model.masked_language_loss(Tensor::full({2, 16}, 1), {}, {}), UsageError);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ Tensor hidden() { return random_tensor({kTokens, kWidth}, 3); }
 std::map<std::string, Tensor> initialised(const nn::Logits& logits) {
   std::map<std::string, Tensor> values;
   logits.visit([&](const std::string& name, const nn::Parameter& parameter) {
-    parameter.set_value({random_tensor(parameter.shape, name == "bias" ? 1 : 2), {}});
+    parameter.set_value({random_tensor(parameter.shape, name == "bias" ? 1 : name == "weight" ? 2 : 7), {}});
     values[name] = parameter.variable.value();
   });
   return values;
@@ -137,6 +137,58 @@ TEST(Logits, LossAndGradientsAreThoseOfTheLoop) {
                      : expect_near(parameter.variable.grad(), w_gradient);
       Variable(parameter.variable).clear_grad();
     }
+  }
+}
+
+// With a layer before the projection: the results of the same without one, of the layer's result.
+TEST(Logits, LayerIsBeforeTheProjection) {
+  constexpr int64_t kInner = 6;
+  for (const bool biased : {false, true}) {
+    const nn::LogitsLayer layer{.width = kInner,
+                                .activation = Activation::silu,
+                                .bias = biased,
+                                .epsilon = 0.1f,
+                                .norm_bias = biased};
+    nn::LogitsOptions with = options(), without = options();
+    with.layer = layer;
+    without.d_model = kInner;
+    const nn::Logits logits(with), plain(without);
+    auto values = initialised(logits);
+    ASSERT_EQ(values.size(), biased ? 6U : 4U);
+    plain.visit([&](const std::string& name, const nn::Parameter& parameter) {
+      parameter.set_value({values[name], {}});
+    });
+    Tensor inner = Tensor::empty({kTokens, kInner});
+    for (int64_t t = 0; t < kTokens; ++t) {
+      std::vector<double> row;
+      double mean = 0, square = 0;
+      for (int64_t o = 0; o < kInner; ++o) {
+        double z = biased ? double{values["dense.bias"].data()[o]} : 0;
+        for (int64_t i = 0; i < kWidth; ++i) z += at(hidden(), t, i) * at(values["dense.weight"], o, i);
+        row.push_back(z / (1 + std::exp(-z)));
+        mean += row.back() / kInner;
+      }
+      for (const double one : row) square += (one - mean) * (one - mean) / kInner;
+      for (int64_t o = 0; o < kInner; ++o) {
+        const double one = (row[static_cast<size_t>(o)] - mean) / std::sqrt(square + 0.1) *
+                           double{values["layer_norm.weight"].data()[o]};
+        inner.data()[t * kInner + o] =
+            static_cast<float>(one + (biased ? double{values["layer_norm.bias"].data()[o]} : 0));
+      }
+    }
+    const auto expect_near = [](const Tensor& found, const Tensor& expected) {
+      ASSERT_EQ(found.shape(), expected.shape());
+      for (int64_t i = 0; i < found.numel(); ++i) EXPECT_NEAR(found.data()[i], expected.data()[i], 1e-5);
+    };
+    const std::vector<int32_t> some{1, 4};
+    expect_near(logits(hidden()).value(), plain(inner).value());
+    expect_near(logits.select(some)(hidden()).value(), plain.select(some)(inner).value());
+    const Tensor labels = Tensor::from(kLabels, {kTokens});
+    EXPECT_NEAR(logits.cross_entropy(hidden(), labels, {}).sums().loss,
+                plain.cross_entropy(inner, labels, {}).sums().loss, 1e-4);
+    const auto scores = logits.log_probabilities(hidden(), kLabels),
+               own = plain.log_probabilities(inner, kLabels);
+    for (size_t t = 0; t < scores.size(); ++t) EXPECT_NEAR(scores[t], own[t], 1e-5);
   }
 }
 

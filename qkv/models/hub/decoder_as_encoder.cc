@@ -61,15 +61,18 @@ EncoderFamily as_encoders(const LanguageFamily& family) {
     if (one.name.ends_with(end)) stack = one.name;
   }
   const std::string name = stack.substr(0, stack.size() - end.size());
+  const ModelClass classifier{.name = name + "ForSequenceClassification",
+                              .labelled = ClassificationTarget::texts};
   EncoderFamily encoders{
       .model_type = family.model_type,
-      .classes = {{.name = stack},
-                  {.name = name + "ForSequenceClassification", .labelled = ClassificationTarget::texts}},
+      .classes = {{.name = stack}},
       .base = {},
       .table = [family](const Fields& fields, auto& model) { table(family, fields, model); },
       .weight_map = [family](const TextEncoderConfig& config) { return weight_map(family, config); },
-      .own_class = name + "ForSequenceClassification"};
+      .own_class = classifier.name};
   read_decoder(family.base, encoders.base);
+  // A layer before the logits is one before the labels, too, which is not supported.
+  if (!family.base.config.logit_layer) encoders.classes.push_back(classifier);
   for (const ModelClass& one : family.classes) {
     if (one.name != stack) encoders.classes.push_back(one);
   }

@@ -54,6 +54,7 @@ LanguageFamily jais2_family();
 LanguageFamily minicpm3_family();
 LanguageFamily ministral3_family();
 LanguageFamily ministral_family();
+LanguageFamily modernbert_decoder_family();
 LanguageFamily mpt_family();
 LanguageFamily nanochat_family();
 LanguageFamily nemotron_family();
@@ -133,6 +134,7 @@ std::span<const LanguageFamily> language_families() {
                                     minicpm3_family(),
                                     ministral3_family(),
                                     ministral_family(),
+                                    modernbert_decoder_family(),
                                     mpt_family(),
                                     nanochat_family(),
                                     nemotron_family(),

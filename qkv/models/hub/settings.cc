@@ -152,13 +152,18 @@ nn::LayerOptions resolved(nn::LayerOptions layer) {
 
 Settings settings_of(const LanguageModelConfig& config) {
   const auto& [vocabulary, max_positions, embedding, decoder, causal, tied, logit_bias, logit_scale,
-               logit_softcap, bos_ids, eos_ids] = config;
+               logit_softcap, logit_layer, bos_ids, eos_ids] = config;
   List list;
   list.within("embedding", embedding);
   list.within("decoder", decoder);
   list("vocabulary", vocabulary, "max_positions", max_positions, "causal", causal, "tied", tied, "logit_bias",
-       logit_bias, "logit_scale", logit_scale, "logit_softcap", logit_softcap, "bos_ids",
-       numbers_text(bos_ids), "eos_ids", numbers_text(eos_ids));
+       logit_bias, "logit_scale", logit_scale, "logit_softcap", logit_softcap, "logit_layer",
+       logit_layer.has_value(), "bos_ids", numbers_text(bos_ids), "eos_ids", numbers_text(eos_ids));
+  if (logit_layer) {
+    const auto& [width, activation, bias, epsilon, norm_bias] = *logit_layer;
+    list("logit_layer.width", width, "logit_layer.activation", activation, "logit_layer.bias", bias,
+         "logit_layer.epsilon", epsilon, "logit_layer.norm_bias", norm_bias);
+  }
   return list.take();
 }
 

@@ -116,7 +116,7 @@ BatchLoss PretrainBertTask::loss(const Batch& batch, const BatchSize& step,
   const Variable selected = embedding(hidden, list(rows.masked), {}, {});
   const CrossEntropyResult masked = model_.masked_language_loss(
       selected, list(rows.labels),
-      {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()}, context);
+      {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()});
   const auto labels = static_cast<double>(batch.size.labels), pairs = static_cast<double>(batch.size.items);
   const double masked_sum = masked.sums().loss;
   BatchLoss result{masked.loss, {{"loss", masked_sum, labels}, {"masked_loss", masked_sum, labels}}};
