@@ -62,11 +62,12 @@ Words<RotaryScalingKind> words(RotaryScalingKind /*kind*/) {
 }
 
 Words<QueryKeyNorm> words(QueryKeyNorm /*kind*/) {
-  static constexpr std::array<std::pair<std::string_view, QueryKeyNorm>, 5> kWords{
+  static constexpr std::array<std::pair<std::string_view, QueryKeyNorm>, 6> kWords{
       {{"none", QueryKeyNorm::none},
        {"head", QueryKeyNorm::head},
        {"all_heads", QueryKeyNorm::all_heads},
        {"rotated_head", QueryKeyNorm::rotated_head},
+       {"plain_head", QueryKeyNorm::plain_head},
        {"each_head", QueryKeyNorm::each_head}}};
   return kWords;
 }

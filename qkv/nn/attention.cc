@@ -55,10 +55,11 @@ Tensor cached_attention(const Tensor& query, std::span<const kernels::CacheRow> 
 
 std::optional<Norm> norm(const MultiheadAttentionOptions& options, int64_t heads) {
   if (options.variant.query_key_norm == QueryKeyNorm::none) return std::nullopt;
-  NormOptions norm{.features = options.d_k,
-                   .kind = options.norm_kind,
-                   .epsilon = options.epsilon,
-                   .weight = options.norm_weight};
+  NormOptions norm{
+      .features = options.d_k,
+      .kind = options.norm_kind,
+      .epsilon = options.epsilon,
+      .weight = options.norm_weight && options.variant.query_key_norm != QueryKeyNorm::plain_head};
   if (options.variant.query_key_norm == QueryKeyNorm::all_heads) norm.features *= heads;
   if (options.variant.query_key_norm == QueryKeyNorm::each_head) {
     norm.parts = heads;
@@ -107,6 +108,14 @@ LinearWeights projections(const Parameter& q_weight, const Parameter& k_weight, 
   if (!v_weight.defined())
     return LinearWeights({q_weight.weight(), k_weight.weight()}, {biases[0], biases[1]});
   return LinearWeights({q_weight.weight(), k_weight.weight(), v_weight.weight()}, biases);
+}
+
+// Of queries at these positions, [tokens, 1].
+Tensor growth(const RotaryScaling& scaling, const Tensor& positions) {
+  Tensor factors = Tensor::empty({positions.numel(), 1});
+  for (int64_t i = 0; i < positions.numel(); ++i)
+    factors.data()[i] = static_cast<float>(query_growth(scaling, positions.data<int32_t>()[i]));
+  return factors;
 }
 
 // x cut to [-limit, limit].
@@ -161,7 +170,8 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
       throw UsageError(concat("attention: rotary_features: expected 0 (all) or an even number up to d_k ",
                               options.d_k, ", found ", positions.rotary_features));
     }
-    if (positions.rotary_scaling.query_growth != 0 && positions.rotary_features != options.d_k)
+    if (positions.rotary_scaling.query_growth != 0 && positions.rotary_features != options.d_k &&
+        options.variant.latent == LatentOptions())
       throw UsageError(concat("attention: query_growth: expected all ", options.d_k,
                               " features of a head rotated, found ", positions.rotary_features));
   }
@@ -173,13 +183,13 @@ MultiheadAttentionOptions completed(MultiheadAttentionOptions options) {
     throw UsageError(
         concat("attention: keys_as_values: expected a d_v of d_k, ", options.d_k, ", found ", options.d_v));
   if (options.variant.latent != LatentOptions() &&
-      (positions.kind != PositionKind::rotary || positions.rotary_scaling.query_growth != 0 ||
+      (positions.kind != PositionKind::rotary || options.variant.value_scale != 1 ||
        options.key_heads != options.heads || options.variant.query_key_norm != QueryKeyNorm::none ||
        options.variant.clip > 0 || options.variant.keys_as_values || options.variant.value_norm))
     throw UsageError(
         "attention: latent: expected rotary positions and as many key heads as heads, without norms of "
         "heads, "
-        "query_growth, clip and keys_as_values, found another variant");
+        "value_scale, clip and keys_as_values, found another variant");
   if (options.variant.window < 0)
     throw UsageError(
         concat("attention: window: expected 0 (all positions) or more, found ", options.variant.window));
@@ -247,9 +257,11 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
     return rotary(rows, heads, rotary_table(kind, kind.rotary_features, count), places);
   };
   if (latent_) {
+    // The growth is one of all features of a query, not of the rotated ones alone.
     const auto [query, key, value] = (*latent_)(
-        x, [&](const Variable& rows, int64_t heads) { return rotated(rows, heads, false); }, layout);
-    return {query, key, value};
+        x, [&](const Variable& rows, int64_t heads) { return rotated(rows, heads, true); }, layout);
+    return {grows ? query * growth(options_.variant.positions.rotary_scaling, positions()) : query, key,
+            value};
   }
   const int64_t queries = options_.heads * options_.d_k;
   const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
@@ -257,6 +269,7 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
   if (options_.variant.clip > 0) qkv = clipped(qkv, options_.variant.clip);
   Variable value = qkv.columns(options_.variant.keys_as_values ? queries : queries + keys, values);
   if (v_norm_) value = of_each_head(value, options_.key_heads, *v_norm_);
+  if (options_.variant.value_scale != 1) value = options_.variant.value_scale * value;
   if (!q_norm_ && !grows) {
     const Variable qk = rotated(qkv.columns(0, queries + keys), options_.heads + options_.key_heads, false);
     return {qk.columns(0, queries), qk.columns(queries, keys), value};

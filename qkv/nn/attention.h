@@ -27,8 +27,9 @@ struct ProjectionBiases {
 
 // Norms of queries and keys, before they are rotated: none, of each head's d_k features (Qwen 3, Gemma 3), or
 // of those of all heads together (OLMo 2). rotated_head: of each head's features, after they are rotated
-// (Hunyuan). each_head: of each head's features, with weights of its own and no bias (Command R+).
-enum class QueryKeyNorm { none, head, all_heads, rotated_head, each_head };
+// (Hunyuan). plain_head: of each head's features, without weights (Llama 4). each_head: of each head's
+// features, with weights of its own and no bias (Command R+).
+enum class QueryKeyNorm { none, head, all_heads, rotated_head, plain_head, each_head };
 
 // Latent attention: the features of the rows from which queries, keys and values are projected.
 struct LatentOptions {
@@ -54,6 +55,7 @@ struct AttentionVariant {
   // Self-attention only (Gemma 4): values are the projected keys, before their norm and positions, and values
   // have an RMS norm of each head's features, without weights.
   bool keys_as_values = false, value_norm = false;
+  float value_scale = 1;  // self-attention only: factor of the values (MiMo)
   // Self-attention only: low-rank projections (DeepSeek-V2), with rotary positions, whose rotary_features are
   // the part of each head that has positions, and as many heads of keys as of queries. The cache holds the
   // keys and values of all heads. The biases of queries and keys are those of the projections to the latent

@@ -17,9 +17,16 @@ Sublayers::Sublayers(const LayerOptions& options)
       self_attn_residual_(options.attention_residual()),
       feed_forward_(options.feed_forward()) {
   if (options.layer_scalar) layer_scalar_ = Parameter(Shape{1}, {Initializer::Kind::ones});
-  if (order_ != SublayerOrder::parallel_one_norm) feed_forward_residual_.emplace(options.residual());
-  if (order_ != SublayerOrder::serial && options.norm != NormPlacement::pre)
-    throw UsageError("layer: parallel sublayers: expected norms before the sublayers only, found others");
+  if (order_ != SublayerOrder::parallel_one_norm)
+    feed_forward_residual_.emplace(options.feed_forward_residual());
+  if ((order_ != SublayerOrder::serial || options.feed_forward_output_norm) &&
+      options.norm != NormPlacement::pre)
+    throw UsageError(
+        "layer: parallel sublayers or a norm of the feed-forward's result: expected norms before the "
+        "sublayers "
+        "only, found others");
+  if (order_ != SublayerOrder::serial && options.feed_forward_output_norm)
+    throw UsageError("layer: parallel sublayers: expected no norm of the feed-forward's result, found one");
 }
 
 Variable Sublayers::feed_forward(const Variable& rows, ForwardContext& context) const {

@@ -27,11 +27,13 @@ const ExpertOptions& validated(const ExpertOptions& options) {
 // The chosen pairs of token and expert, grouped by expert.
 struct Groups {
   std::vector<std::vector<int32_t>> tokens;  // of each expert, in the order of the batch
+  std::vector<std::vector<int32_t>> pairs;   // likewise, token * per_token + rank
   Tensor place;                              // of pair token * per_token + rank in that order, i32 [pairs]
 };
 
 Groups grouped(const Tensor& chosen, int64_t experts) {
   Groups groups{.tokens = std::vector<std::vector<int32_t>>(static_cast<size_t>(experts)),
+                .pairs = std::vector<std::vector<int32_t>>(static_cast<size_t>(experts)),
                 .place = Tensor::empty({chosen.numel()}, DType::i32)};
   const auto numbers = chosen.values<int32_t>();
   std::vector<int32_t> first(static_cast<size_t>(experts) + 1);
@@ -42,6 +44,7 @@ Groups grouped(const Tensor& chosen, int64_t experts) {
     groups.place.values<int32_t>()[i] =
         first[static_cast<size_t>(numbers[i])] + static_cast<int32_t>(own.size());
     own.push_back(static_cast<int32_t>(i) / static_cast<int32_t>(chosen.cols()));
+    groups.pairs[static_cast<size_t>(numbers[i])].push_back(static_cast<int32_t>(i));
   }
   return groups;
 }
@@ -114,7 +117,7 @@ Tensor Experts::within_groups(const Tensor& given) const {
 
 Tensor Experts::chosen_by(const Tensor& logits) const {
   if (!correction_bias_.defined() && options_.groups == 1) return largest(logits, options_.per_token);
-  Variable scores = probabilities(logits);
+  Variable scores = options_.corrects_logits ? logits : probabilities(logits);
   if (correction_bias_.defined()) scores = scores + correction_bias_.variable.value();
   return largest(within_groups(scores.value()), options_.per_token);
 }
@@ -164,6 +167,7 @@ Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
   const Variable own_logits = linear(x, router_, layout);
   const Tensor chosen = chosen_by(own_logits.value());
   const Variable logits = balanced(own_logits, chosen, context.balance);
+  const Variable factors = options_.weighs_inputs ? weights(logits, chosen) : Variable();
   const Groups groups = grouped(chosen, options_.count);
   std::vector<Variable> parts;
   for (size_t e = 0; e < experts_.size(); ++e) {
@@ -171,13 +175,20 @@ Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
     // In training all have a gradient, if of zeros, as their weights are one parameter elsewhere.
     if (rows.empty() && !context.training) continue;
     const NameScope scope("experts", static_cast<int>(e));
-    parts.push_back(experts_[e](gather(x, Tensor::from(rows, {std::ssize(rows)})), context));
+    Variable read = gather(x, Tensor::from(rows, {std::ssize(rows)}));
+    if (options_.weighs_inputs) {
+      const std::vector<int32_t>& pairs = groups.pairs[e];
+      read = read * gather(factors, Tensor::from(pairs, {std::ssize(pairs)}));
+    }
+    parts.push_back(experts_[e](read, context));
   }
-  const Variable outputs = gather(concatenate(parts, 0), groups.place) * weights(logits, chosen);
+  Variable outputs = gather(concatenate(parts, 0), groups.place);
+  if (!options_.weighs_inputs) outputs = outputs * weights(logits, chosen);
   Variable y = sum(reshape(outputs, {tokens, options_.per_token, d_model}), 1);
   if (!shared_) return y;
-  const Variable shared = (*shared_)(x, context);
-  return shared_gate_ ? y + shared * sigmoid((*shared_gate_)(x, context)) : y + shared;
+  Variable shared = (*shared_)(x, context);
+  if (shared_gate_) shared = shared * sigmoid((*shared_gate_)(x, context));
+  return options_.shared_mean ? 0.5f * (y + shared) : y + shared;
 }
 
 void Experts::visit(const ParameterVisitor& visitor) const {

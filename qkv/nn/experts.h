@@ -31,8 +31,12 @@ struct ExpertOptions {
   // their weights and is not trained by gradients (Wang et al. 2024, "Auxiliary-loss-free load balancing";
   // ERNIE 4.5).
   bool correction_bias = false;
+  bool corrects_logits = false;  // it is added to the logits instead (Kolibri)
+  // Each expert reads its token multiplied by the weight, in place of its result (Llama 4).
+  bool weighs_inputs = false;
   int64_t shared_d_ff = 0;   // inner width of one more expert, which all tokens use; 0: none
   bool shared_gate = false;  // its result is multiplied by sigmoid(x w) (Qwen 2)
+  bool shared_mean = false;  // the mean of its result and that of the others, in place of the sum (Command A)
 
   // Throws UsageError for numbers outside their range.
   void validate() const;

@@ -21,6 +21,10 @@ Variable clamped_gate(const Variable& gate, const Variable& up, const GateClamp&
   return dropout.active() ? activate(y, Activation::identity, dropout) : y;
 }
 
+LinearOptions inner(const DenseFeedForwardOptions& options) {
+  return {.inputs = options.d_model, .outputs = options.d_ff, .bias = options.bias && options.inner_bias};
+}
+
 constexpr float kBeta = 0.5f;  // of xIELU
 
 // ln(1 + e^x), [1] -> [1, 1]: of the softmax of 0 and x, less the logarithm of the former.
@@ -32,7 +36,7 @@ Variable softplus(const Parameter& x) {
 }  // namespace
 
 DenseFeedForward::DenseFeedForward(const DenseFeedForwardOptions& options)
-    : fc1_({.inputs = options.d_model, .outputs = options.d_ff, .bias = options.bias}),
+    : fc1_(inner(options)),
       fc2_({.inputs = options.d_ff, .outputs = options.d_model, .bias = options.bias}),
       activation_(options.activation),
       clamp_(options.clamp),
@@ -48,7 +52,7 @@ DenseFeedForward::DenseFeedForward(const DenseFeedForwardOptions& options)
     alpha_n_ = Parameter(Shape{1}, {Initializer::Kind::zeros});
   }
   if (!options.gated) return;
-  gate_.emplace(LinearOptions{.inputs = options.d_model, .outputs = options.d_ff, .bias = options.bias});
+  gate_.emplace(inner(options));
   both_.emplace(std::vector{gate_->weight().weight(), fc1_.weight().weight()},
                 std::vector{gate_->bias().variable, fc1_.bias().variable});
 }

@@ -34,10 +34,10 @@ struct DenseFeedForwardOptions {
   int64_t d_model = 0, d_ff = 0;
   Activation activation = Activation::relu;
   bool gated = false;
-  GateClamp clamp = {};  // of a gated one
-  bool bias = true;
-  float dropout = 0;   // after the activation
-  bool xielu = false;  // replaces the activation of one without a gate
+  GateClamp clamp = {};                 // of a gated one
+  bool bias = true, inner_bias = true;  // of all layers; false: of the last one alone
+  float dropout = 0;                    // after the activation
+  bool xielu = false;                   // replaces the activation of one without a gate
 };
 
 // FFN(x) = dropout(activation(x W_1 + b_1)) W_2 + b_2 (Vaswani et al. 2017, equation 2), or gated:

@@ -25,6 +25,7 @@ MultiheadAttentionOptions LayerOptions::cross_attention() const {
   options.variant.window = 0;
   options.variant.clip = 0;
   options.variant.keys_as_values = options.variant.value_norm = false;
+  options.variant.value_scale = 1;
   options.variant.latent = {};
   return options;
 }
@@ -36,6 +37,7 @@ std::shared_ptr<const FeedForward> LayerOptions::feed_forward() const {
                                     .gated = gated,
                                     .clamp = gate_clamp,
                                     .bias = feed_forward_bias,
+                                    .inner_bias = inner_bias,
                                     .dropout = activation_dropout,
                                     .xielu = xielu};
   if (experts.count == 0) return std::make_shared<DenseFeedForward>(one);
@@ -58,6 +60,12 @@ Residual::Options LayerOptions::residual() const {
 Residual::Options LayerOptions::attention_residual() const {
   Residual::Options options = residual();
   options.normed = attention_norm;
+  return options;
+}
+
+Residual::Options LayerOptions::feed_forward_residual() const {
+  Residual::Options options = residual();
+  if (feed_forward_output_norm) options.placement = NormPlacement::both;
   return options;
 }
 

@@ -27,13 +27,15 @@ struct LayerOptions {
   GateClamp gate_clamp = {};
   bool xielu = false;  // in place of the activation
   bool feed_forward_bias = true;
+  bool inner_bias = true;  // with it: also before the activation, not of the result alone (GTE)
   ExpertOptions experts = {};
   NormPlacement norm = NormPlacement::post;
   NormKind norm_kind = NormKind::layer;
   float epsilon = 1e-5f;
-  bool norm_bias = true;       // of layer norms
-  bool norm_weight = true;     // of all norms
-  bool attention_norm = true;  // pre-norm layers: whether self-attention has one (ModernBERT)
+  bool norm_bias = true;                  // of layer norms
+  bool norm_weight = true;                // of all norms
+  bool attention_norm = true;             // pre-norm layers: whether self-attention has one (ModernBERT)
+  bool feed_forward_output_norm = false;  // likewise: the feed-forward's result has one, too (A.X)
   SublayerOrder order = SublayerOrder::serial;  // others: pre-norm layers without cross attention only
   float residual_scale = 1;                     // factor of the sublayers' results (Granite)
   bool layer_scalar = false;                    // the layer's result has a learned factor (Gemma 4)
@@ -52,7 +54,8 @@ struct LayerOptions {
   std::shared_ptr<const FeedForward> feed_forward() const;
   NormOptions norm_options() const;
   Residual::Options residual() const;
-  Residual::Options attention_residual() const;  // of self-attention
+  Residual::Options attention_residual() const;     // of self-attention
+  Residual::Options feed_forward_residual() const;  // of the feed-forward
 
   bool operator==(const LayerOptions&) const = default;
 };

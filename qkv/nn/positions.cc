@@ -82,6 +82,12 @@ float frequency(const PositionOptions& options, int64_t i, int64_t d) {
 
 }  // namespace
 
+double query_growth(const RotaryScaling& scaling, int64_t position) {
+  if (scaling.query_growth == 0) return 1;
+  const int64_t lengths = position / scaling.first_positions;
+  return 1 + scaling.query_growth * std::log(1 + static_cast<double>(lengths));
+}
+
 RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t count) {
   const RotaryScaling& scaling = options.rotary_scaling;
   const double numbers[] = {options.rotary_base, scaling.factor, scaling.low,       scaling.high,
@@ -113,11 +119,7 @@ RotaryTable rotary_table(const PositionOptions& options, int64_t d, int64_t coun
   if (table.cosines.defined() && places >= count) return table;
   const int64_t longer = std::max(count, std::max<int64_t>(256, 2 * places));
   table = {Tensor::empty({longer, half}), Tensor::empty({longer, half})};
-  const auto magnitude = [&](int64_t place) {
-    if (scaling.query_growth == 0) return scaling.magnitude;
-    const int64_t lengths = place / scaling.first_positions;
-    return scaling.magnitude * (1 + scaling.query_growth * std::log(1 + static_cast<double>(lengths)));
-  };
+  const auto magnitude = [&](int64_t place) { return scaling.magnitude * query_growth(scaling, place); };
   for (int64_t i = 0; i < half; ++i) {
     const float step = options.rotary_backwards ? -frequency(options, i, d) : frequency(options, i, d);
     for (int64_t place = 0; place < longer; ++place) {

@@ -44,7 +44,7 @@ struct RotaryScaling {
   double low = 1, high = 4;
   // yarn: likewise with `slow` and `fast`; `magnitude` multiplies rotated queries and keys, as for longrope.
   double slow = 1, fast = 32, magnitude = 1;
-  // Of any kind, with all features rotated: queries of position p are multiplied by
+  // Of any kind, with all features rotated or latent attention: queries of position p are multiplied by
   // 1 + query_growth ln(1 + floor(p / first_positions)) (Llama 4); 0: off.
   double query_growth = 0;
   // longrope: the divisors of the angles, r / 2 each, in texts of up to first_positions tokens, and in longer
@@ -83,6 +83,9 @@ struct PositionOptions {
 // PE(pos, 2i) = sin(pos / 10000^(2i / d)), PE(pos, 2i + 1) = cos(same) (Vaswani et al. 2017, section 3.5) for
 // positions 0 to count - 1: [count, d_model]. `kind` is one of the sinusoidal ones.
 Tensor sinusoidal_positions(PositionKind kind, int64_t count, int64_t d_model);
+
+// The factor of queries at a position: 1 without RotaryScaling::query_growth.
+double query_growth(const RotaryScaling& scaling, int64_t position);
 
 // The angles of at least `count` positions, for heads of even width d, with the factors of queries. The
 // process keeps one table per base, scaling and width. Throws UsageError for more than first_positions with

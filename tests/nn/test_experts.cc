@@ -64,6 +64,16 @@ std::vector<Mixture> mixtures() {
             .group_choices = 2,
             .group_scores = 1}},
           {plain, {.count = 4, .per_token = 2, .normalise = false, .sigmoid = true}},
+          {plain,
+           {.count = 6,
+            .per_token = 2,
+            .normalise = false,
+            .sigmoid = true,
+            .correction_bias = true,
+            .corrects_logits = true,
+            .shared_d_ff = 4,
+            .shared_mean = true}},
+          {clamped, {.count = 4, .per_token = 2, .normalise = false, .sigmoid = true, .weighs_inputs = true}},
           {ungated, {.count = 3, .per_token = 1, .normalise = false, .shared_d_ff = 9}}};
 }
 
@@ -83,7 +93,7 @@ class MixtureFormulas {
   Row logits(const Row& x) const { return linear("router", x); }
   std::vector<size_t> chosen(const Row& x) const {
     const nn::ExpertOptions& options = mixture_.options;
-    Row z = probabilities(x);
+    Row z = options.corrects_logits ? logits(x) : probabilities(x);
     if (options.correction_bias) {
       const Row& correction = numbers_.at("correction.e_score_correction_bias");
       for (size_t e = 0; e < z.size(); ++e) z[e] += correction[e];
@@ -133,9 +143,12 @@ class MixtureFormulas {
       }
       return all;
     };
+    const nn::ExpertOptions& options = mixture_.options;
     const auto add = [&](double weight, const std::string& name) {
-      const Row own = feed_forward(name, x);
-      for (size_t i = 0; i < y.size(); ++i) y[i] += weight * own[i];
+      Row read = x;
+      for (double& one : read) one *= options.weighs_inputs ? weight : 1;
+      const Row own = feed_forward(name, read);
+      for (size_t i = 0; i < y.size(); ++i) y[i] += (options.weighs_inputs ? 1 : weight) * own[i];
     };
     for (size_t rank = 0; rank < experts.size(); ++rank) {
       const size_t e = experts[rank];
@@ -143,9 +156,9 @@ class MixtureFormulas {
                                             : double{mixture_.options.scale} * p[e] / sum,
           concat("experts.", e));
     }
-    const nn::ExpertOptions& options = mixture_.options;
     if (options.shared_d_ff > 0)
       add(options.shared_gate ? exact_sigmoid(linear("shared_gate", x)[0]) : 1, "shared_expert");
+    for (double& one : y) one *= options.shared_mean ? 0.5 : 1;
     return y;
   }
 

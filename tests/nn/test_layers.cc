@@ -32,13 +32,17 @@ nn::StackOptions different_layers(bool reads_memory = false) {
   layers[0].d_k = 6;
   layers[0].d_v = 5;
   layers[0].gated = true;
+  layers[0].inner_bias = false;
   layers[0].attention = {.bias = {.output = false},
                          .positions = {.kind = nn::PositionKind::rotary},
                          .window = 5,
                          .query_key_norm = nn::QueryKeyNorm::head};
   layers[1].norm = nn::NormPlacement::both;
-  layers[1].attention = {
-      .bias = nn::ProjectionBiases::all(false), .scale = 0.3f, .softcap = 2, .sinks = true};
+  layers[1].attention = {.bias = nn::ProjectionBiases::all(false),
+                         .scale = 0.3f,
+                         .softcap = 2,
+                         .sinks = true,
+                         .value_scale = 0.7f};
   layers[2].norm = nn::NormPlacement::output;
   layers[2].norm_kind = nn::NormKind::layer;
   layers[2].heads = 3;
@@ -76,7 +80,7 @@ nn::StackOptions different_layers(bool reads_memory = false) {
   layers[8].key_heads = 2;
   layers[8].d_k = layers[8].d_v = 8;
   layers[8].attention = {.positions = {.kind = nn::PositionKind::rotary, .rotary_angles = 3},
-                         .query_key_norm = nn::QueryKeyNorm::head};
+                         .query_key_norm = nn::QueryKeyNorm::plain_head};
   layers[8].attention.keys_as_values = layers[8].attention.value_norm = !reads_memory;
   for (const size_t i : {size_t{9}, size_t{10}}) {
     layers[i].key_heads = layers[i].heads;
@@ -85,6 +89,8 @@ nn::StackOptions different_layers(bool reads_memory = false) {
     layers[i].attention = {.positions = {.kind = nn::PositionKind::rotary, .rotary_features = 4},
                            .latent = {.rank = 7, .query_rank = i == 9 ? 6 : 0}};
   }
+  layers[9].feed_forward_output_norm = true;
+  layers[10].attention.positions.rotary_scaling = {.first_positions = 3, .query_growth = 0.4};
   return {.layers = layers, .final_norm = true};
 }
 
@@ -215,6 +221,7 @@ class Formulas {
       for (Row& row : *rows) {
         for (double& one : row) {
           if (variant.clip > 0) one = std::clamp(one, -double{variant.clip}, double{variant.clip});
+          if (rows == &v) one *= double{variant.value_scale};
         }
       }
     }
@@ -232,7 +239,7 @@ class Formulas {
                      .kind = o.norm_kind,
                      .epsilon = o.epsilon,
                      .bias = !each,
-                     .weight = o.norm_weight,
+                     .weight = o.norm_weight && variant.query_key_norm != nn::QueryKeyNorm::plain_head,
                      .parts = each ? heads : 1},
                     name + of, rows);
       };
@@ -292,7 +299,8 @@ class Formulas {
 
   Rows added(const nn::LayerOptions& options, const std::string& name, const Rows& x, Rows sublayer) const {
     using Placement = nn::NormPlacement;
-    if (options.norm == Placement::output || options.norm == Placement::both)
+    const bool of_result = options.feed_forward_output_norm && name.ends_with("final");
+    if (options.norm == Placement::output || options.norm == Placement::both || of_result)
       sublayer = norm(options.norm_options(), name + "_output_norm", sublayer);
     for (size_t i = 0; i < x.size(); ++i) {
       for (size_t c = 0; c < x[i].size(); ++c)

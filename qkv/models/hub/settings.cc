@@ -83,34 +83,38 @@ void add(List& list, const nn::PositionOptions& options) {
 
 void add(List& list, const nn::AttentionVariant& attention) {
   const auto& [bias, positions, scale, softcap, window, query_key_norm, clip, sinks, keys_as_values,
-               value_norm, latent] = attention;
+               value_norm, value_scale, latent] = attention;
   list("bias.query", bias.query, "bias.key", bias.key, "bias.value", bias.value, "bias.output", bias.output);
   list.within("positions", attention.positions);
   list("scale", scale ? field_text(*scale) : "1/sqrt(d_k)", "softcap", softcap, "window", window,
        "query_key_norm", query_key_norm, "clip", clip, "sinks", sinks, "keys_as_values", keys_as_values,
-       "value_norm", value_norm, "latent.rank", latent.rank, "latent.query_rank", latent.query_rank);
+       "value_norm", value_norm, "value_scale", value_scale, "latent.rank", latent.rank, "latent.query_rank",
+       latent.query_rank);
 }
 
 void add(List& list, const nn::ExpertOptions& experts) {
   const auto& [count, per_token, normalise, sigmoid, scale, groups, group_choices, group_scores, sparse_mixer,
-               router_bias, correction_bias, shared_d_ff, shared_gate] = experts;
+               router_bias, correction_bias, corrects_logits, weighs_inputs, shared_d_ff, shared_gate,
+               shared_mean] = experts;
   list("count", count, "per_token", per_token, "normalise", normalise, "sigmoid", sigmoid, "scale", scale,
        "groups", groups, "group_choices", group_choices, "group_scores", group_scores, "sparse_mixer",
-       sparse_mixer, "router_bias", router_bias, "correction_bias", correction_bias, "shared_d_ff",
-       shared_d_ff, "shared_gate", shared_gate);
+       sparse_mixer, "router_bias", router_bias, "correction_bias", correction_bias, "corrects_logits",
+       corrects_logits, "weighs_inputs", weighs_inputs, "shared_d_ff", shared_d_ff, "shared_gate",
+       shared_gate, "shared_mean", shared_mean);
 }
 
 void add(List& list, const nn::LayerOptions& layer) {
   const nn::LayerOptions options = resolved(layer);
   const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, clamp, xielu, feed_forward_bias,
-               experts, norm, norm_kind, epsilon, norm_bias, norm_weight, attention_norm, order,
-               residual_scale, layer_scalar, attention, reads_memory, dropout, attention_dropout,
-               activation_dropout, drop_path] = options;
+               inner_bias, experts, norm, norm_kind, epsilon, norm_bias, norm_weight, attention_norm,
+               feed_forward_output_norm, order, residual_scale, layer_scalar, attention, reads_memory,
+               dropout, attention_dropout, activation_dropout, drop_path] = options;
   list("norm", norm, "norm_kind", norm_kind, "epsilon", epsilon, "norm_bias", norm_bias, "norm_weight",
-       norm_weight, "attention_norm", attention_norm, "d_model", d_model, "heads", heads, "key_heads",
-       key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff, "activation", activation, "gated", gated, "xielu",
-       xielu, "feed_forward_bias", feed_forward_bias, "order", order, "residual_scale", residual_scale,
-       "layer_scalar", layer_scalar);
+       norm_weight, "attention_norm", attention_norm, "feed_forward_output_norm", feed_forward_output_norm,
+       "d_model", d_model, "heads", heads, "key_heads", key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff,
+       "activation", activation, "gated", gated, "xielu", xielu, "feed_forward_bias", feed_forward_bias,
+       "inner_bias", inner_bias, "order", order, "residual_scale", residual_scale, "layer_scalar",
+       layer_scalar);
   if (clamp.limit > 0) list("gate_clamp.limit", clamp.limit, "gate_clamp.alpha", clamp.alpha);
   if (experts.count > 0) list.within("experts", experts);
   list.within("attention", options.attention);
