@@ -86,6 +86,8 @@ struct WeightMap {
   std::vector<ConstantTensor> constants = {};
   // The kind of each layer, if their tensors have different names ("sliding_attention").
   std::vector<std::string> layer_kinds = {};
+  // The prefix in the files of another program, if it differs.
+  std::string other_prefix = {};
 };
 
 // The tensor that contains a parameter, and its rule.

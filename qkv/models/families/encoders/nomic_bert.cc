@@ -1,7 +1,7 @@
 // Nomic BERT (Nussbaum et al. 2024): BERT's post-norm blocks with rotary positions, a gated feed-forward, and
 // no biases but the norms'. Tensors have the names of the first folders, which transformers 5 writes, too;
 // the first config.json has GPT-2's names of fields. Jina embeddings 3 (Sturua et al. 2024) have biases and
-// no gate.
+// no gate; GTE (Zhang et al. 2024, "mGTE") biases in attention and of the feed-forward's result.
 
 #include "qkv/models/families/decoders/llama_family.h"
 #include "qkv/models/families/encoders/bert_family.h"
@@ -69,6 +69,46 @@ void jina_table(const Fields& fields, Described<TextEncoderConfig>& model) {
   fields("type_vocab_size", model.config.embedding.token_types, 1);
   block_fields(fields, model, 0.1);
   rotary_positions(fields, model, {.max_positions = 8194, .rotary_base = 20000});
+}
+
+void gte_table(const Fields& fields, Described<TextEncoderConfig>& model) {
+  nn::LayerOptions& layer = model.layer;
+  fields("vocab_size", model.config.vocabulary);
+  fields("type_vocab_size", model.config.embedding.token_types, 1);
+  block_fields(fields, model, 0.1);
+  if (fields.absent("attention_probs_dropout_prob")) layer.attention_dropout = 0;
+  layer.activation_dropout = layer.dropout;
+  rotary_positions(fields, model, {.max_positions = 8192, .rotary_base = 160000});
+}
+
+// Those of its first program, whose prefix differs.
+WeightMap gte_weight_map(const TextEncoderConfig& config) {
+  const std::string ours = "encoder.layers.#.", prefix = "gte.", theirs = prefix + "encoder.layer.#.",
+                    decoder = "lm_head.decoder";
+  const nn::LayerOptions layer = resolved(config.encoder.first());
+  const int64_t d = layer.heads * layer.d_k;
+  const auto also = config.masked_language ? std::vector{decoder} : std::vector<std::string>();
+  WeightMap map = with_rules(
+      concatenated(
+          theirs + "attention.qkv_proj", Layout::same,
+          {{ours + "self_attn.q_proj", d}, {ours + "self_attn.k_proj", d}, {ours + "self_attn.v_proj", d}}),
+      {.rules = {{.ours = "embed_tokens", .theirs = "gte.embeddings.word_embeddings", .also = also},
+                 {"embed_types", "gte.embeddings.token_type_embeddings"},
+                 {"embed_layer_norm", "gte.embeddings.LayerNorm"},
+                 {ours + "self_attn.out_proj", theirs + "attention.o_proj"},
+                 {ours + "self_attn_layer_norm", theirs + "attn_ln"},
+                 {ours + "fc2", theirs + "mlp.down_proj"},
+                 {ours + "final_layer_norm", theirs + "mlp_ln"},
+                 {"pooler", "gte.pooler.dense"},
+                 {"masked_language.dense", "lm_head.dense"},
+                 {"masked_language.layer_norm", "lm_head.norm"},
+                 {"masked_language", decoder},
+                 {"classifier", "classifier"}},
+       .prefix = prefix});
+  map.other_prefix = "new.";
+  return with_rules(concatenated(theirs + "mlp.up_gate_proj", Layout::same,
+                                 {{ours + "fc1", layer.d_ff}, {ours + "gate", layer.d_ff}}),
+                    std::move(map));
 }
 
 WeightMap jina_weight_map(const TextEncoderConfig& config) {
@@ -155,6 +195,24 @@ EncoderFamily jina_embeddings_v3_family() {
                     .table = jina_table,
                     .weight_map = jina_weight_map},
                    biased_base());
+}
+
+EncoderFamily gte_family() {
+  EncoderFamily family =
+      with_base({.model_type = "gte",
+                 .classes = {{.name = "GteModel"},
+                             {.name = "GteForMaskedLM", .masked_language = true},
+                             {.name = "GteForSequenceClassification",
+                              .pooler = true,
+                              .labelled = ClassificationTarget::texts},
+                             {.name = "GteForTokenClassification", .labelled = ClassificationTarget::tokens}},
+                 .base = {},
+                 .table = gte_table,
+                 .weight_map = gte_weight_map},
+                biased_base());
+  family.base.layer.gated = true;
+  family.base.layer.inner_bias = false;
+  return family;
 }
 
 }  // namespace qkv::models
