@@ -530,6 +530,10 @@ CASES = {
     "albert_texts": lambda size: bert(size, "ForSequenceClassification", "Albert", embedding_size=6, type_vocab_size=3, **THREE),
     "rembert_base": lambda size: bert(size, "Model", "RemBert", input_embedding_size=6, layer_norm_eps=1e-3),
     "rembert_texts": lambda size: bert(size, "ForSequenceClassification", "RemBert", input_embedding_size=10, hidden_act="relu", **THREE),
+    "roformer_base": lambda size: bert(size, "Model", "RoFormer", layer_norm_eps=1e-3),
+    "roformer_masked": lambda size: bert(size, "ForMaskedLM", "RoFormer", embedding_size=6, hidden_act="relu"),
+    "roformer_texts": lambda size: bert(size, "ForSequenceClassification", "RoFormer", embedding_size=10, type_vocab_size=3, **THREE),
+    "roformer_tokens": lambda size: bert(size, "ForTokenClassification", "RoFormer", hidden_act="gelu_new", **THREE),
     "ernie_masked": lambda size: bert(size, "ForMaskedLM", "Ernie", hidden_act="relu"),
     "ernie_texts": lambda size: bert(size, "ForSequenceClassification", "Ernie", type_vocab_size=4, layer_norm_eps=1e-3, **THREE),
     "megatron-bert_pretraining": lambda size: bert(size, "ForPreTraining", "MegatronBert", layer_norm_eps=1e-3),
@@ -614,6 +618,8 @@ def randomized(model, seed):
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for whole, parameter in model.named_parameters():
+            if not parameter.requires_grad:  # RoFormer's sinusoids
+                continue
             key = whole.removeprefix("rembert.")  # not an embedding
             numbers = torch.randn(parameter.shape, generator=random)
             norm = "norm" in key.lower() or ".ln_" in key

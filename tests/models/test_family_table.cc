@@ -274,6 +274,8 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("modernbert-decoder", "rope_scaling", {{"rope_type", "linear"}, {"factor", 2}}, "null");
   expect_refusal("modernbert-decoder", "architectures",
                  Json::array({"ModernBertDecoderForSequenceClassification"}), "ModernBertDecoderModel");
+  expect_refusal("roformer_base", "rotary_value", true, "expected false");
+  expect_refusal("roformer_base", "is_decoder", true, "expected false");
 }
 
 TEST(FamilySettings, ConstantTensorsHaveTheirValue) {

@@ -236,14 +236,6 @@ TEST(Pretrained, ReadsAlternativeNames) {
   expect_close(flat((*load_language_model(gpt2.folder.path()))(gpt2.one.texts, context).value()),
                gpt2.one.expected["hidden"], "hidden", 5e-6);
 
-  const FolderCopy gte("gte_masked");
-  gte.rewrite([](auto& tensors) {
-    for (auto& one : tensors) {
-      if (one.name.starts_with("gte.")) one.name = "new." + one.name.substr(4);
-    }
-  });
-  expect_hidden(gte);
-
   const FolderCopy old("llama");
   old.replace("config.json", "\"rope_parameters\"",
               "\"rope_scaling\": null, \"rope_theta\": 12345.0, \"rope_parameters\"");

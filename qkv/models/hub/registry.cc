@@ -194,30 +194,22 @@ EncoderFamily rembert_family();
 EncoderFamily roberta_prelayernorm_family();
 EncoderFamily xlm_roberta_xl_family();
 EncoderFamily jina_embeddings_v3_family();
+EncoderFamily roformer_family();
 EncoderFamily gte_family();
 EncoderFamily t5_encoder_family();
 
 std::span<const EncoderFamily> encoder_families() {
   static const std::vector<EncoderFamily> kFamilies = [] {
-    std::vector families{bert_family(),
-                         roberta_family(),
-                         xlm_roberta_family(),
-                         camembert_family(),
-                         distilbert_family(),
-                         data2vec_family(),
-                         electra_family(),
-                         modernbert_family(),
-                         mpnet_family(),
-                         nomic_bert_family(),
-                         albert_family(),
-                         ernie_family(),
-                         eurobert_family(),
-                         megatron_bert_family(),
-                         rembert_family(),
-                         roberta_prelayernorm_family(),
-                         xlm_roberta_xl_family(),
-                         jina_embeddings_v3_family(),
-                         gte_family(),
+    std::vector families{bert_family(),           roberta_family(),
+                         xlm_roberta_family(),    camembert_family(),
+                         distilbert_family(),     data2vec_family(),
+                         electra_family(),        modernbert_family(),
+                         mpnet_family(),          nomic_bert_family(),
+                         albert_family(),         ernie_family(),
+                         eurobert_family(),       megatron_bert_family(),
+                         rembert_family(),        roberta_prelayernorm_family(),
+                         xlm_roberta_xl_family(), jina_embeddings_v3_family(),
+                         roformer_family(),       gte_family(),
                          t5_encoder_family()};
     for (const LanguageFamily& family : language_families()) families.push_back(as_encoders(family));
     return families;
