@@ -79,7 +79,14 @@ TEST(Pretrained, NamesTheNearestFamilyOfAnUnknownOne) {
 
 TEST(Pretrained, NamesTheKindOfLayersOfAModelTypeThatHasNoSoftmaxAttention) {
   for (const auto& [model_type, kind] :
-       {std::pair("mamba2", "state-space layers"), {"rwkv", "linear attention or other recurrences"}}) {
+       {std::pair("mamba2", "state-space layers"),
+        {"rwkv", "linear attention or other recurrences"},
+        {"gemma3n_text", "several streams of hidden states (AltUp) and low-rank residuals (LAuReL)"},
+        {"blt", "layers of bytes and of patches of bytes"},
+        {"cpmant", "scores biased by segments, and learned prompts"},
+        {"xlm", "languages of tokens, and texts continued by masks"},
+        {"jetmoe", "attention whose heads are experts"},
+        {"longcat_flash", "pairs of layers beside experts, some of which return their input"}}) {
     const FolderCopy other("llama");
     other.replace("config.json", "\"model_type\": \"llama\"", concat("\"model_type\": \"", model_type, "\""));
     expect_parts(
@@ -235,6 +242,14 @@ TEST(Pretrained, ReadsAlternativeNames) {
   });
   expect_close(flat((*load_language_model(gpt2.folder.path()))(gpt2.one.texts, context).value()),
                gpt2.one.expected["hidden"], "hidden", 5e-6);
+
+  const FolderCopy gte("gte_masked");
+  gte.rewrite([](auto& tensors) {
+    for (auto& one : tensors) {
+      if (one.name.starts_with("gte.")) one.name = "new." + one.name.substr(4);
+    }
+  });
+  expect_hidden(gte);
 
   const FolderCopy old("llama");
   old.replace("config.json", "\"rope_parameters\"",

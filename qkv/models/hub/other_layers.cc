@@ -15,7 +15,7 @@ struct OtherLayers {
   std::string_view model_types;  // separated by spaces
 };
 
-constexpr std::array<OtherLayers, 12> kOtherLayers{
+constexpr std::array<OtherLayers, 18> kOtherLayers{
     {{"state-space layers",
       "bamba falcon_h1 falcon_mamba granitemoehybrid jamba mamba mamba2 nemotron_h zamba zamba2"},
      {"linear attention or other recurrences",
@@ -32,6 +32,12 @@ constexpr std::array<OtherLayers, 12> kOtherLayers{
      {"attention to distances by their content", "deberta deberta-v2 xlnet"},
      {"gated attention", "afmoe laguna"},
      {"layers that run several times", "dory hrm_text"},
+     {"several streams of hidden states (AltUp) and low-rank residuals (LAuReL)", "gemma3n gemma3n_text"},
+     {"layers of bytes and of patches of bytes", "blt"},
+     {"scores biased by segments, and learned prompts", "cpmant"},
+     {"languages of tokens, and texts continued by masks", "xlm"},
+     {"attention whose heads are experts", "jetmoe"},
+     {"pairs of layers beside experts, some of which return their input", "longcat_flash"},
      {"quantised activations", "bitnet ibert"},
      {"bottlenecks, pooling or adapters between sublayers", "canine funnel mobilebert xmod"}}};
 
