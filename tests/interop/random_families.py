@@ -204,6 +204,11 @@ def every_other(size, first="sliding", second="full"):
     return {"layer_types": [f"{second if i % 2 else first}_attention" for i in range(size["layers"])]}
 
 
+def mixed(size, first="dense", second="sparse"):
+    """Layers without and with experts in turn."""
+    return {"mlp_layer_types": [[first, second][i % 2] for i in range(size["layers"])]}
+
+
 def gemma4(size, key_heads, **other):
     return llama(size, key_heads, "Gemma4Text", **{"head_dim": 6, "global_head_dim": 16, "pad_token_id": 0, "sliding_window": 4,
                                                    "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": size["vocabulary"],
@@ -469,6 +474,16 @@ CASES = {
                                      rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}),
     "solar_open": lambda size: routed(size, "SolarOpen", attention_bias=True, rms_norm_eps=1e-3, rope_parameters={
         "rope_type": "default", "rope_theta": 500.0}),
+    "sarvam_moe": lambda size: routed(size, "SarvamMoE", head_dim=8, rms_norm_eps=1e-3),
+    "sarvam_moe_biased": lambda size: routed(size, "SarvamMoE", None, head_dim=8, n_group=1, topk_group=1, norm_topk_prob=False, n_shared_experts=2,
+                                             attention_bias=True, use_qk_norm=False, first_k_dense_replace=0, tie_word_embeddings=True,
+                                             rope_parameters={"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.5}),
+    "sarvam_mla": lambda size: latent_experts(size, "SarvamMLA", rms_norm_eps=1e-3, rope_parameters=SCALED),
+    "sarvam_mla_plain": lambda size: latent_experts(size, "SarvamMLA", q_lora_rank=None, attention_bias=False, norm_topk_prob=False,
+                                                    tie_word_embeddings=True, first_k_dense_replace=0),
+    "axk1": lambda size: latent_experts(size, "AXK1", rope_parameters=SCALED, **mixed(size)),
+    "axk1_plain": lambda size: latent_experts(size, "AXK1", attention_bias=False, norm_topk_prob=False, rms_norm_eps=1e-3, tie_word_embeddings=True,
+                                              **mixed(size, "sparse", "sparse")),
     "qwen3_moe": lambda size: experts(size, "Qwen3Moe", mlp_only_layers=[1], norm_topk_prob=True),
     "qwen3_moe_windows": lambda size: experts(size, "Qwen3Moe", None, num_experts_per_tok=3, decoder_sparse_step=2,
                                               attention_bias=True, use_sliding_window=True, sliding_window=4,

@@ -175,6 +175,7 @@ TEST(FamilyTable, ListsOfMixedLayersFollowFromOtherFields) {
     EXPECT_EQ(changed(folder, change).decoder, whole) << folder;
   };
   const nlohmann::json none = nlohmann::json::object();
+  same("axk1", {"mlp_layer_types"}, {{"first_k_dense_replace", 1}});
   same("modernbert-decoder", {"layer_types"}, none);
   same("modernbert-decoder_untied_biased", {"rope_parameters", "layer_types"},
        {{"global_rope_theta", 160000}, {"local_rope_theta", 10000}});
@@ -276,6 +277,8 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
                  Json::array({"ModernBertDecoderForSequenceClassification"}), "ModernBertDecoderModel");
   expect_refusal("roformer_base", "rotary_value", true, "expected false");
   expect_refusal("roformer_base", "is_decoder", true, "expected false");
+  expect_refusal("axk1", "q_lora_rank", nullptr, "at least 1");
+  expect_refusal("axk1", "moe_layer_freq", 2, "expected 1");
 }
 
 TEST(FamilySettings, ConstantTensorsHaveTheirValue) {

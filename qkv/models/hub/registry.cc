@@ -92,6 +92,9 @@ LanguageFamily olmoe_family();
 LanguageFamily phimoe_family();
 LanguageFamily qwen2_moe_family();
 LanguageFamily qwen3_moe_family();
+LanguageFamily axk1_family();
+LanguageFamily sarvam_moe_family();
+LanguageFamily sarvam_mla_family();
 LanguageFamily solar_open_family();
 
 // Of several families with as many fields of an unknown folder, the first is called the nearest.
@@ -172,6 +175,9 @@ std::span<const LanguageFamily> language_families() {
                                     phimoe_family(),
                                     qwen2_moe_family(),
                                     qwen3_moe_family(),
+                                    axk1_family(),
+                                    sarvam_moe_family(),
+                                    sarvam_mla_family(),
                                     solar_open_family()};
   return kFamilies;
 }

@@ -246,6 +246,15 @@ void rotary_fields_by_kind(const Fields& fields, Described<LanguageModelConfig>&
     layer.attention.positions = (layer.attention.window > 0 ? windowed : everywhere).attention.positions;
 }
 
+void rotary_kinds(const Fields& fields, Described<LanguageModelConfig>& model,
+                  const LlamaDefaults& defaults) {
+  fields.require("rope_parameters", !fields.absent("rope_parameters"), "an object for each kind of layer");
+  for (const char* older : {"rope_scaling", "rope_theta"})
+    fields.require(older, fields.absent(older), "null");
+  rotary_fields_by_kind(fields, model, defaults);
+  if (!fields.reads()) fields.writer()->omit("rope_scaling rope_theta");
+}
+
 void describe_rotary_layer(const Fields& fields, Described<LanguageModelConfig>& model) {
   for (const nn::LayerOptions& layer : model.config.decoder.layers) {
     if (fields.reads() || layer.attention.positions.kind != nn::PositionKind::rotary) continue;
@@ -294,6 +303,26 @@ void sliding_window(const Fields& fields, Described<LanguageModelConfig>& model,
   // transformers requires a number, even if no layer uses it.
   if (fields.reads() || window > 0) fields.count_or_null("sliding_window", window, otherwise);
   layer_types(fields, model, window, [&](int64_t i) { return window > 0 && usual(i); });
+}
+
+void placed_windows(const Fields& fields, Described<LanguageModelConfig>& model, int64_t otherwise,
+                    const std::function<bool(int64_t)>& usual) {
+  int64_t window = window_of(model.config);
+  const bool placed = model.config.decoder.first().attention.positions.kind == nn::PositionKind::rotary;
+  if (!fields.reads() && window == 0 && !placed) window = otherwise;
+  fields.count_or_null("sliding_window", window, otherwise);
+  layer_types(fields, model, window, [&](int64_t i) { return window > 0 && usual(i); });
+  for (nn::LayerOptions& layer : model.config.decoder.layers) {
+    if (window > 0 && layer.attention.window == 0) layer.attention.positions = {};
+  }
+}
+
+void exaone_windows(const Fields& fields, Described<LanguageModelConfig>& model) {
+  int64_t interval = 4;
+  if (fields.absent("layer_types") && fields.reads()) fields("sliding_window_pattern", interval, interval);
+  fields.require("sliding_window_pattern", interval >= 1, "at least 1");
+  fields.irrelevant("sliding_window_pattern");  // beside the list, a word ("LLLG") or a number
+  placed_windows(fields, model, 4096, [&](int64_t i) { return (i + 1) % interval != 0; });
 }
 
 int64_t optional_window(const Fields& fields, const LanguageModelConfig& config, int64_t usual) {

@@ -47,6 +47,8 @@ void position_fields(const Fields& fields, Described<LanguageModelConfig>& model
 void rotary_fields_by_kind(const Fields& fields, Described<LanguageModelConfig>& model,
                            const LlamaDefaults& defaults, const char* local_field = nullptr,
                            double local = 0);
+// The same in families that never had these fields.
+void rotary_kinds(const Fields& fields, Described<LanguageModelConfig>& model, const LlamaDefaults& defaults);
 // On writing: the fields of rotary positions are those of the first layer that has them.
 void describe_rotary_layer(const Fields& fields, Described<LanguageModelConfig>& model);
 // Sizes, and positions that are the same in all layers.
@@ -59,6 +61,11 @@ void layer_types(const Fields& fields, Described<LanguageModelConfig>& model, in
 // "sliding_window" beside "layer_types".
 void sliding_window(const Fields& fields, Described<LanguageModelConfig>& model, int64_t otherwise,
                     const std::function<bool(int64_t)>& usual);
+// The same in models whose layers without the window have no positions, unless there is no window.
+void placed_windows(const Fields& fields, Described<LanguageModelConfig>& model, int64_t otherwise,
+                    const std::function<bool(int64_t)>& usual);
+// EXAONE's: three of four layers have the window, or what "sliding_window_pattern" says.
+void exaone_windows(const Fields& fields, Described<LanguageModelConfig>& model);
 // The window of the first layer that has one; 0: none.
 int64_t window_of(const LanguageModelConfig& config);
 // "sliding_window", of use only beside "use_sliding_window": the window, 0 without one.

@@ -33,21 +33,9 @@ void olmo3_table(const Fields& fields, Described<LanguageModelConfig>& model) {
 
 // In models with windows, the other layers have no positions.
 void exaone4_table(const Fields& fields, Described<LanguageModelConfig>& model) {
-  constexpr int64_t kWindow = 4096;
-  std::vector<nn::LayerOptions>& stack = model.config.decoder.layers;
   describe_rotary_layer(fields, model);
   llama_fields(fields, model, {.key_heads = 32, .epsilon = 1e-5});
-  int64_t window = window_of(model.config), interval = 4;
-  const bool placed = model.config.decoder.first().attention.positions.kind == nn::PositionKind::rotary;
-  if (!fields.reads() && window == 0 && !placed) window = kWindow;
-  fields.count_or_null("sliding_window", window, kWindow);
-  if (fields.absent("layer_types") && fields.reads()) fields("sliding_window_pattern", interval, interval);
-  fields.require("sliding_window_pattern", interval >= 1, "at least 1");
-  fields.irrelevant("sliding_window_pattern");  // beside the list, a word ("LLLG") or a number
-  layer_types(fields, model, window, [&](int64_t i) { return window > 0 && (i + 1) % interval != 0; });
-  for (nn::LayerOptions& layer : stack) {
-    if (window > 0 && layer.attention.window == 0) layer.attention.positions = {};
-  }
+  exaone_windows(fields, model);
 }
 
 Described<LanguageModelConfig> base(nn::QueryKeyNorm norm) {

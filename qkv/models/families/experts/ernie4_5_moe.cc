@@ -55,14 +55,11 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) {
-  const std::string ours = "decoder.layers.#.", theirs = "model.layers.#.mlp.";
-  return with_rules({{ours + "shared_expert.gate", theirs + "shared_experts.gate_proj"},
-                     {ours + "shared_expert.fc1", theirs + "shared_experts.up_proj"},
-                     {ours + "shared_expert.fc2", theirs + "shared_experts.down_proj"},
-                     {.ours = ours + "correction",
-                      .theirs = theirs + "moe_statics",
-                      .shape = {1, expert_layers(config.decoder).experts.count}}},
-                    with_pairs(expert_weight_map(config, {}), config));
+  return with_rules(
+      {{.ours = "decoder.layers.#.correction",
+        .theirs = "model.layers.#.mlp.moe_statics",
+        .shape = {1, expert_layers(config.decoder).experts.count}}},
+      with_shared_expert(with_pairs(expert_weight_map(config, {}), config), "mlp.shared_experts"));
 }
 
 }  // namespace

@@ -14,6 +14,27 @@ void expert_fields(const Fields& fields, const Fields::Key& count, nn::ExpertOpt
   fields.irrelevant("output_router_logits router_aux_loss_coef router_jitter_noise");
 }
 
+void layer_kinds(const Fields& fields, ExpertLayers& layers, int64_t count, int64_t usual, bool counted) {
+  std::vector<std::string> kinds;
+  for (int64_t i = 0; i < count && !fields.reads(); ++i)
+    kinds.emplace_back(std::ranges::count(layers.dense, i) > 0 ? "dense" : "sparse");
+  fields("mlp_layer_types", kinds);
+  if (!fields.reads()) return;
+  int64_t first = usual;
+  if (fields.absent("mlp_layer_types")) {
+    counted ? fields("first_k_dense_replace", first, usual) : fields.expect("first_k_dense_replace", usual);
+    for (int64_t i = 0; i < count; ++i) kinds.emplace_back(i < first ? "dense" : "sparse");
+  }
+  fields.irrelevant("first_k_dense_replace");  // repeats the list
+  const auto known = [](const std::string& kind) { return kind == "dense" || kind == "sparse"; };
+  fields.require("mlp_layer_types", std::ssize(kinds) == count && std::ranges::all_of(kinds, known),
+                 concat(count, " kinds, dense or sparse"));
+  layers.dense.clear();
+  for (int64_t i = 0; i < std::ssize(kinds); ++i) {
+    if (kinds[static_cast<size_t>(i)] == "dense") layers.dense.push_back(i);
+  }
+}
+
 ExpertLayers expert_layers(const nn::StackOptions& stack) {
   ExpertLayers found;
   for (int64_t i = 0; i < stack.size(); ++i) {
@@ -43,8 +64,9 @@ void qwen_expert_layers(const Fields& fields, Described<LanguageModelConfig>& mo
                         const QwenDefaults& usual) {
   fields("moe_intermediate_size", layers.d_ff, usual.d_ff);
   expert_fields(fields, {"num_experts", "num_local_experts"}, layers.experts, usual.count, usual.per_token);
-  fields("norm_topk_prob", layers.experts.normalise, false);
+  fields("norm_topk_prob", layers.experts.normalise, usual.normalise);
   fields("mlp_only_layers", layers.dense);
+  if (fields.absent("mlp_only_layers")) layers.dense = usual.dense;
   int64_t step = 1;
   fields("decoder_sparse_step", step, 1);
   fields.require("decoder_sparse_step", step >= 1, "at least 1");
@@ -64,6 +86,14 @@ WeightMap expert_weight_map(const LanguageModelConfig& config, const ExpertNames
   map.rules.push_back({own + "fc1", expert + names.up});
   map.rules.push_back({own + "fc2", expert + names.down});
   return map;
+}
+
+WeightMap with_shared_expert(WeightMap map, const std::string& name) {
+  const std::string ours = "decoder.layers.#.shared_expert.", theirs = concat("model.layers.#.", name, ".");
+  return with_rules({{ours + "gate", theirs + "gate_proj"},
+                     {ours + "fc1", theirs + "up_proj"},
+                     {ours + "fc2", theirs + "down_proj"}},
+                    std::move(map));
 }
 
 }  // namespace qkv::models

@@ -19,6 +19,10 @@ struct ExpertLayers {
 void expert_fields(const Fields& fields, const Fields::Key& count, nn::ExpertOptions& experts,
                    int64_t usual_count, int64_t usual_per_token);
 
+// "mlp_layer_types": "dense" or "sparse". A folder without the list has `usual` dense layers first, or, if
+// `counted`, "first_k_dense_replace". Sets layers.dense.
+void layer_kinds(const Fields& fields, ExpertLayers& layers, int64_t count, int64_t usual, bool counted);
+
 // Those of a stack, to be written.
 ExpertLayers expert_layers(const nn::StackOptions& stack);
 // The stack of layers that are like model.layer but for their feed-forward, which has experts unless
@@ -30,6 +34,8 @@ void set_expert_layers(Described<LanguageModelConfig>& model, const ExpertLayers
 // `layers` is what expert_layers() had on writing, with shared experts.
 struct QwenDefaults {
   int64_t d_ff = 768, count = 128, per_token = 8;
+  bool normalise = false;
+  std::vector<int64_t> dense = {};
 };
 void qwen_expert_layers(const Fields& fields, Described<LanguageModelConfig>& model, ExpertLayers& layers,
                         const QwenDefaults& usual);
@@ -41,6 +47,8 @@ struct ExpertNames {
 };
 // LLaMA's names beside those of experts.
 WeightMap expert_weight_map(const LanguageModelConfig& config, const ExpertNames& names);
+// The map with the names of an expert of all tokens, within "model.layers.#.".
+WeightMap with_shared_expert(WeightMap map, const std::string& name);
 WeightMap mixtral_weight_map(const LanguageModelConfig& config);  // of Mixtral and Phi-3.5-MoE
 
 }  // namespace qkv::models

@@ -27,11 +27,7 @@ void table(const Fields& fields, Described<LanguageModelConfig>& model) {
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) {
-  WeightMap map = expert_weight_map(config, {});
-  const std::string ours = "decoder.layers.#.shared_expert.", theirs = "model.layers.#.mlp.shared_expert.";
-  map.rules.push_back({ours + "gate", theirs + "gate_proj"});
-  map.rules.push_back({ours + "fc1", theirs + "up_proj"});
-  map.rules.push_back({ours + "fc2", theirs + "down_proj"});
+  WeightMap map = with_shared_expert(expert_weight_map(config, {}), "mlp.shared_expert");
   map.rules.push_back({"decoder.layers.#.shared_gate", "model.layers.#.mlp.shared_expert_gate"});
   return map;
 }
