@@ -176,6 +176,7 @@ TEST(FamilyTable, ListsOfMixedLayersFollowFromOtherFields) {
   };
   const nlohmann::json none = nlohmann::json::object();
   same("axk1", {"mlp_layer_types"}, {{"first_k_dense_replace", 1}});
+  same("hy_v3", {"mlp_layer_types"}, none);
   same("modernbert-decoder", {"layer_types"}, none);
   same("modernbert-decoder_untied_biased", {"rope_parameters", "layer_types"},
        {{"global_rope_theta", 160000}, {"local_rope_theta", 10000}});
@@ -277,6 +278,12 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
                  Json::array({"ModernBertDecoderForSequenceClassification"}), "ModernBertDecoderModel");
   expect_refusal("roformer_base", "rotary_value", true, "expected false");
   expect_refusal("roformer_base", "is_decoder", true, "expected false");
+  expect_refusal("hunyuan_v1_moe", "moe_topk", {1, 2}, "the same for each of 2 layers");
+  expect_refusal("hunyuan_v1_moe", "num_shared_expert", 2, "expected 1");
+  expect_refusal("hunyuan_v1_moe", "moe_intermediate_size", {8, 8}, "expected intermediate_size");
+  expect_refusal("hy_v3", "mlp_bias", true, "expected false");
+  expect_refusal("hy_v3", "norm_topk_prob", false, "expected true");
+  expect_refusal("hy_v3", "rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2}}, "rope_type");
   expect_refusal("axk1", "q_lora_rank", nullptr, "at least 1");
   expect_refusal("axk1", "moe_layer_freq", 2, "expected 1");
 }

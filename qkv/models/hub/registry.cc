@@ -92,6 +92,8 @@ LanguageFamily olmoe_family();
 LanguageFamily phimoe_family();
 LanguageFamily qwen2_moe_family();
 LanguageFamily qwen3_moe_family();
+LanguageFamily hunyuan_v1_moe_family();
+LanguageFamily hy_v3_family();
 LanguageFamily axk1_family();
 LanguageFamily sarvam_moe_family();
 LanguageFamily sarvam_mla_family();
@@ -175,6 +177,8 @@ std::span<const LanguageFamily> language_families() {
                                     phimoe_family(),
                                     qwen2_moe_family(),
                                     qwen3_moe_family(),
+                                    hunyuan_v1_moe_family(),
+                                    hy_v3_family(),
                                     axk1_family(),
                                     sarvam_moe_family(),
                                     sarvam_mla_family(),
