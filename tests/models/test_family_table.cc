@@ -175,6 +175,8 @@ TEST(FamilyTable, ListsOfMixedLayersFollowFromOtherFields) {
     EXPECT_EQ(changed(folder, change).decoder, whole) << folder;
   };
   const nlohmann::json none = nlohmann::json::object();
+  same("cohere2_moe", {"mlp_layer_types", "layer_types"},
+       {{"first_k_dense_replace", 1}, {"sliding_window_pattern", 2}});
   same("axk1", {"mlp_layer_types"}, {{"first_k_dense_replace", 1}});
   same("hy_v3", {"mlp_layer_types"}, none);
   same("modernbert-decoder", {"layer_types"}, none);
@@ -283,6 +285,9 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("hunyuan_v1_moe", "moe_intermediate_size", {8, 8}, "expected intermediate_size");
   expect_refusal("hy_v3", "mlp_bias", true, "expected false");
   expect_refusal("hy_v3", "norm_topk_prob", false, "expected true");
+  expect_refusal("cohere2_moe", "expert_selection_fn", "max", "one of softmax, sigmoid");
+  expect_refusal("cohere2_moe", "shared_expert_combination_strategy", "max", "one of average, sum");
+  expect_refusal("cohere2_moe", "mlp_layer_types", {"dense", "moe"}, "2 kinds, dense or sparse");
   expect_refusal("hy_v3", "rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2}}, "rope_type");
   expect_refusal("axk1", "q_lora_rank", nullptr, "at least 1");
   expect_refusal("axk1", "moe_layer_freq", 2, "expected 1");
