@@ -209,6 +209,12 @@ def mixed(size, first="dense", second="sparse"):
     return {"mlp_layer_types": [[first, second][i % 2] for i in range(size["layers"])]}
 
 
+def by_kind(**share):
+    """Rotary positions of layers without and with a window."""
+    return {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 500.0, **share},
+                                "sliding_attention": {"rope_type": "default", "rope_theta": 100.0, **share}}}
+
+
 def gemma4(size, key_heads, **other):
     return llama(size, key_heads, "Gemma4Text", **{"head_dim": 6, "global_head_dim": 16, "pad_token_id": 0, "sliding_window": 4,
                                                    "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": size["vocabulary"],
@@ -502,6 +508,13 @@ CASES = {
         **every_other(size, "full", "sliding"), **mixed(size)),
     "cohere2_moe_unnormed": lambda size: llama(size, 1, "Cohere2Moe", head_dim=6, num_experts=4, expert_selection_fn="sigmoid",
                                                norm_topk_prob=False, sliding_window=4, **every_other(size), **mixed(size, "sparse", "sparse")),
+    "mellum": lambda size: llama(size, 1, "Mellum", head_dim=6, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=6, sliding_window=4,
+                                 rms_norm_eps=1e-3, **by_kind(), **every_other(size), **mixed(size)),
+    "mellum_biased": lambda size: llama(
+        size, None, "Mellum", head_dim=6, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=6, attention_bias=True, norm_topk_prob=False,
+        tie_word_embeddings=True, rope_parameters={
+            "full_attention": {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 16},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
     "qwen3_moe": lambda size: experts(size, "Qwen3Moe", mlp_only_layers=[1], norm_topk_prob=True),
     "qwen3_moe_windows": lambda size: experts(size, "Qwen3Moe", None, num_experts_per_tok=3, decoder_sparse_step=2,
                                               attention_bias=True, use_sliding_window=True, sliding_window=4,

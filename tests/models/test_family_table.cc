@@ -182,6 +182,18 @@ TEST(FamilyTable, ListsOfMixedLayersFollowFromOtherFields) {
   same("modernbert-decoder", {"layer_types"}, none);
   same("modernbert-decoder_untied_biased", {"rope_parameters", "layer_types"},
        {{"global_rope_theta", 160000}, {"local_rope_theta", 10000}});
+  const auto mixed = [](const char* folder, const char* list) {
+    const Scratch copy;
+    auto config = nlohmann::ordered_json::parse(
+        read_file(std::filesystem::path(QKV_TEST_DATA) / "models/golden" / folder / "config.json"));
+    config.erase(list);
+    copy.write("config.json", config.dump());
+    std::vector<bool> found;
+    for (const nn::LayerOptions& layer : read_language_model_config(copy.path()).decoder.layers)
+      found.push_back(layer.experts.count > 0);
+    return found;
+  };
+  EXPECT_EQ(mixed("mellum", "mlp_layer_types"), (std::vector{true, true}));
 }
 
 // A fixed "alpha" is a larger base; "dynamic" scaling without it would depend on the length of the text.
@@ -291,6 +303,8 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("hy_v3", "rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2}}, "rope_type");
   expect_refusal("axk1", "q_lora_rank", nullptr, "at least 1");
   expect_refusal("axk1", "moe_layer_freq", 2, "expected 1");
+  expect_refusal("mellum", "rope_theta", 100, "expected null");
+  expect_refusal("mellum", "rope_parameters", nullptr, "an object for each kind of layer");
 }
 
 TEST(FamilySettings, ConstantTensorsHaveTheirValue) {

@@ -95,6 +95,7 @@ LanguageFamily qwen3_moe_family();
 LanguageFamily hunyuan_v1_moe_family();
 LanguageFamily hy_v3_family();
 LanguageFamily cohere2_moe_family();
+LanguageFamily mellum_family();
 LanguageFamily axk1_family();
 LanguageFamily sarvam_moe_family();
 LanguageFamily sarvam_mla_family();
@@ -181,6 +182,7 @@ std::span<const LanguageFamily> language_families() {
                                     hunyuan_v1_moe_family(),
                                     hy_v3_family(),
                                     cohere2_moe_family(),
+                                    mellum_family(),
                                     axk1_family(),
                                     sarvam_moe_family(),
                                     sarvam_mla_family(),
