@@ -43,6 +43,8 @@ def llama(size, key_heads=None, family="Llama", head="ForCausalLM", **other):
     sizes = {"vocab_size": size["vocabulary"], "max_position_embeddings": size["positions"], "hidden_size": size["d_model"],
              "intermediate_size": size["d_ff"], "num_hidden_layers": size["layers"], "num_attention_heads": size["heads"],
              "bos_token_id": 1, "eos_token_id": 2} | ({} if key_heads == 0 else {"num_key_value_heads": key_heads or size["heads"]})
+    if family == "Kolibri1":  # has no such layers
+        del sizes["intermediate_size"]
     config = getattr(hf, f"{family}Config")(**sizes | other)
     return hf.AutoModelForCausalLM.from_config(config) if head == "ForCausalLM" else getattr(hf, f"{family}{head}")(config)
 
@@ -515,6 +517,17 @@ CASES = {
         tie_word_embeddings=True, rope_parameters={
             "full_attention": {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 16},
             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+    "flint": lambda size: llama(size, 1, "Flint", head_dim=6, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=6, sliding_window=4,
+                                shared_expert_intermediate_size=10, mlp_only_layers=[1], rms_norm_eps=1e-3, **every_other(size)),
+    "flint_biased": lambda size: llama(size, None, "Flint", head_dim=6, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=6, mlp_only_layers=[],
+                                       sliding_window=5, shared_expert_intermediate_size=7, attention_bias=True, norm_topk_prob=False,
+                                       decoder_sparse_step=2, tie_word_embeddings=True, **every_other(size, "full", "sliding"),
+                                       rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "kolibri1": lambda size: llama(size, 1, "Kolibri1", head_dim=6, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=6, sliding_window=4,
+                                   shared_expert_intermediate_size=10, rms_norm_eps=1e-3, **every_other(size)),
+    "kolibri1_normed": lambda size: llama(size, None, "Kolibri1", head_dim=6, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=6,
+                                          sliding_window=5, norm_topk_prob=True, tie_word_embeddings=True, **every_other(size, "full", "sliding"),
+                                          rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "qwen3_moe": lambda size: experts(size, "Qwen3Moe", mlp_only_layers=[1], norm_topk_prob=True),
     "qwen3_moe_windows": lambda size: experts(size, "Qwen3Moe", None, num_experts_per_tok=3, decoder_sparse_step=2,
                                               attention_bias=True, use_sliding_window=True, sliding_window=4,

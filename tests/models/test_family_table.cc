@@ -193,6 +193,7 @@ TEST(FamilyTable, ListsOfMixedLayersFollowFromOtherFields) {
       found.push_back(layer.experts.count > 0);
     return found;
   };
+  EXPECT_EQ(mixed("flint", "mlp_only_layers"), (std::vector{false, false}));
   EXPECT_EQ(mixed("mellum", "mlp_layer_types"), (std::vector{true, true}));
 }
 
@@ -303,6 +304,8 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("hy_v3", "rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2}}, "rope_type");
   expect_refusal("axk1", "q_lora_rank", nullptr, "at least 1");
   expect_refusal("axk1", "moe_layer_freq", 2, "expected 1");
+  expect_refusal("flint", "sliding_window", nullptr, "at least 1");
+  expect_refusal("kolibri1", "layer_types", {"chunked_attention", "full_attention"}, "full_attention");
   expect_refusal("mellum", "rope_theta", 100, "expected null");
   expect_refusal("mellum", "rope_parameters", nullptr, "an object for each kind of layer");
 }

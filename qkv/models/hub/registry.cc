@@ -96,6 +96,8 @@ LanguageFamily hunyuan_v1_moe_family();
 LanguageFamily hy_v3_family();
 LanguageFamily cohere2_moe_family();
 LanguageFamily mellum_family();
+LanguageFamily flint_family();
+LanguageFamily kolibri1_family();
 LanguageFamily axk1_family();
 LanguageFamily sarvam_moe_family();
 LanguageFamily sarvam_mla_family();
@@ -183,6 +185,8 @@ std::span<const LanguageFamily> language_families() {
                                     hy_v3_family(),
                                     cohere2_moe_family(),
                                     mellum_family(),
+                                    flint_family(),
+                                    kolibri1_family(),
                                     axk1_family(),
                                     sarvam_moe_family(),
                                     sarvam_mla_family(),
