@@ -179,6 +179,7 @@ TEST(FamilyTable, ListsOfMixedLayersFollowFromOtherFields) {
        {{"first_k_dense_replace", 1}, {"sliding_window_pattern", 2}});
   same("axk1", {"mlp_layer_types"}, {{"first_k_dense_replace", 1}});
   same("hy_v3", {"mlp_layer_types"}, none);
+  same("llama4_text_biased", {"moe_layers", "no_rope_layers", "layer_types"}, none);
   same("modernbert-decoder", {"layer_types"}, none);
   same("modernbert-decoder_untied_biased", {"rope_parameters", "layer_types"},
        {{"global_rope_theta", 160000}, {"local_rope_theta", 10000}});
@@ -195,6 +196,20 @@ TEST(FamilyTable, ListsOfMixedLayersFollowFromOtherFields) {
   };
   EXPECT_EQ(mixed("flint", "mlp_only_layers"), (std::vector{false, false}));
   EXPECT_EQ(mixed("mellum", "mlp_layer_types"), (std::vector{true, true}));
+}
+
+// Longer texts would need chunks of attention, and queries that grow.
+TEST(FamilyTable, Llama4ReadsTextsOfOneChunk) {
+  const auto positions = [](const nlohmann::json& fields) {
+    return changed("llama4_text", [&](auto& config) { config.update(fields); }).max_positions;
+  };
+  EXPECT_EQ(positions(nlohmann::json::object()), 20);
+  EXPECT_EQ(positions({{"attention_chunk_size", 7}}), 7);
+  EXPECT_EQ(positions({{"floor_scale", 6}}), 5);
+  EXPECT_EQ(positions({{"floor_scale", 6}, {"attn_temperature_tuning", false}}), 20);
+  EXPECT_EQ(
+      positions({{"attention_chunk_size", nullptr}, {"layer_types", {"full_attention", "full_attention"}}}),
+      20);
 }
 
 // A fixed "alpha" is a larger base; "dynamic" scaling without it would depend on the length of the text.
@@ -308,6 +323,7 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("kolibri1", "layer_types", {"chunked_attention", "full_attention"}, "full_attention");
   expect_refusal("mellum", "rope_theta", 100, "expected null");
   expect_refusal("mellum", "rope_parameters", nullptr, "an object for each kind of layer");
+  expect_refusal("llama4_text", "layer_types", {"full_attention", "full_attention"}, "chunked_attention");
 }
 
 TEST(FamilySettings, ConstantTensorsHaveTheirValue) {

@@ -101,6 +101,7 @@ LanguageFamily kolibri1_family();
 LanguageFamily axk1_family();
 LanguageFamily sarvam_moe_family();
 LanguageFamily sarvam_mla_family();
+LanguageFamily llama4_text_family();
 LanguageFamily solar_open_family();
 
 // Of several families with as many fields of an unknown folder, the first is called the nearest.
@@ -190,6 +191,7 @@ std::span<const LanguageFamily> language_families() {
                                     axk1_family(),
                                     sarvam_moe_family(),
                                     sarvam_mla_family(),
+                                    llama4_text_family(),
                                     solar_open_family()};
   return kFamilies;
 }
