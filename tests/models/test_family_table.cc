@@ -195,6 +195,7 @@ TEST(FamilyTable, ListsOfMixedLayersFollowFromOtherFields) {
     return found;
   };
   EXPECT_EQ(mixed("flint", "mlp_only_layers"), (std::vector{false, false}));
+  EXPECT_EQ(mixed("mimo_v2_flash", "mlp_layer_types"), (std::vector{false, true}));
   EXPECT_EQ(mixed("mellum", "mlp_layer_types"), (std::vector{true, true}));
 }
 
@@ -323,6 +324,7 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("kolibri1", "layer_types", {"chunked_attention", "full_attention"}, "full_attention");
   expect_refusal("mellum", "rope_theta", 100, "expected null");
   expect_refusal("mellum", "rope_parameters", nullptr, "an object for each kind of layer");
+  expect_refusal("mimo_v2_flash", "n_shared_experts", 1, "unknown field");
   expect_refusal("llama4_text", "layer_types", {"full_attention", "full_attention"}, "chunked_attention");
 }
 

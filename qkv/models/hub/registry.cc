@@ -102,6 +102,7 @@ LanguageFamily axk1_family();
 LanguageFamily sarvam_moe_family();
 LanguageFamily sarvam_mla_family();
 LanguageFamily llama4_text_family();
+LanguageFamily mimo_v2_flash_family();
 LanguageFamily solar_open_family();
 
 // Of several families with as many fields of an unknown folder, the first is called the nearest.
@@ -192,6 +193,7 @@ std::span<const LanguageFamily> language_families() {
                                     sarvam_moe_family(),
                                     sarvam_mla_family(),
                                     llama4_text_family(),
+                                    mimo_v2_flash_family(),
                                     solar_open_family()};
   return kFamilies;
 }
