@@ -53,7 +53,7 @@ def compare(case, seed, dump, folder):
             expected["greedy"] = greedy(model, texts[0], STEPS)
     worst = worst_differences(dumped(dump, folder / "model", expected, folder), expected)
     if causal(model):
-        again = transformers.AutoModelForCausalLM.from_pretrained(folder / "out.safetensors.folder", attn_implementation="eager")
+        again = type(model).from_pretrained(folder / "out.safetensors.folder", attn_implementation="eager")
         if hasattr(again.config, "num_experts_per_tok"):
             again.set_experts_implementation("eager")
         worst["written back"] = worst_differences({"logits": outputs(again, texts, types)["logits"]}, {"logits": expected["logits"]})["logits"]

@@ -46,7 +46,9 @@ def llama(size, key_heads=None, family="Llama", head="ForCausalLM", **other):
     if family == "Kolibri1":  # has no such layers
         del sizes["intermediate_size"]
     config = getattr(hf, f"{family}Config")(**sizes | other)
-    return hf.AutoModelForCausalLM.from_config(config) if head == "ForCausalLM" else getattr(hf, f"{family}{head}")(config)
+    # Its registry lacks Mistral 4.
+    automatic = head == "ForCausalLM" and family != "Mistral4"
+    return hf.AutoModelForCausalLM.from_config(config) if automatic else getattr(hf, f"{family}{head}")(config)
 
 
 def shared(size, of_four):
@@ -492,6 +494,11 @@ CASES = {
     "axk1": lambda size: latent_experts(size, "AXK1", rope_parameters=SCALED, **mixed(size)),
     "axk1_plain": lambda size: latent_experts(size, "AXK1", attention_bias=False, norm_topk_prob=False, rms_norm_eps=1e-3, tie_word_embeddings=True,
                                               **mixed(size, "sparse", "sparse")),
+    "mistral4": lambda size: latent_experts(size, "Mistral4", rope_parameters=SCALED | {"llama_4_scaling_beta": 0.3}),
+    "mistral4_plain": lambda size: latent_experts(
+        size, "Mistral4", q_lora_rank=None, attention_bias=False, norm_topk_prob=False, n_group=1, topk_group=1, first_k_dense_replace=0,
+        rms_norm_eps=1e-3, tie_word_embeddings=True, rope_parameters={
+            "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16, "llama_4_scaling_beta": 0.0}),
     "hy_v3": lambda size: llama(size, 1, "HYV3", head_dim=6, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=6, num_shared_experts=2,
                                 router_scaling_factor=1.5, rms_norm_eps=1e-3, **mixed(size)),
     "hy_v3_biased": lambda size: llama(size, None, "HYV3", head_dim=8, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=6,

@@ -318,6 +318,8 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("cohere2_moe", "shared_expert_combination_strategy", "max", "one of average, sum");
   expect_refusal("cohere2_moe", "mlp_layer_types", {"dense", "moe"}, "2 kinds, dense or sparse");
   expect_refusal("hy_v3", "rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2}}, "rope_type");
+  expect_refusal("mistral4", "head_dim", 4, "qk_nope_head_dim + qk_rope_head_dim");
+  expect_refusal("mistral4", "rope_interleave", false, "expected true");
   expect_refusal("axk1", "q_lora_rank", nullptr, "at least 1");
   expect_refusal("axk1", "moe_layer_freq", 2, "expected 1");
   expect_refusal("flint", "sliding_window", nullptr, "at least 1");

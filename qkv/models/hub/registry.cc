@@ -101,6 +101,7 @@ LanguageFamily kolibri1_family();
 LanguageFamily axk1_family();
 LanguageFamily sarvam_moe_family();
 LanguageFamily sarvam_mla_family();
+LanguageFamily mistral4_family();
 LanguageFamily llama4_text_family();
 LanguageFamily mimo_v2_flash_family();
 LanguageFamily solar_open_family();
@@ -192,6 +193,7 @@ std::span<const LanguageFamily> language_families() {
                                     axk1_family(),
                                     sarvam_moe_family(),
                                     sarvam_mla_family(),
+                                    mistral4_family(),
                                     llama4_text_family(),
                                     mimo_v2_flash_family(),
                                     solar_open_family()};

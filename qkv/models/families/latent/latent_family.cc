@@ -8,10 +8,11 @@ void latent_fields(const Fields& fields, Described<LanguageModelConfig>& model,
   nn::LatentOptions& latent = layer.attention.latent;
   int64_t& rotated = layer.attention.positions.rotary_features;
   int64_t plain = layer.d_k - rotated, d_v = layer.d_v;
-  layer.d_k = rotated;  // "head_dim", which repeats "qk_rope_head_dim"
+  if (!defaults.whole_head) layer.d_k = rotated;  // "head_dim"
   LlamaDefaults llama = defaults.llama;
   llama.scaled_scores = true;
   llama_sizes(fields, model, llama);
+  const int64_t head = layer.d_k;
   fields("qk_rope_head_dim", rotated, defaults.rotated);
   fields("qk_nope_head_dim", plain, defaults.plain);
   const int64_t usual =
@@ -27,7 +28,14 @@ void latent_fields(const Fields& fields, Described<LanguageModelConfig>& model,
   fields.require("num_key_value_heads", layer.key_heads == layer.heads, "num_attention_heads");
   layer.d_k = plain + rotated;
   layer.d_v = d_v;
+  const int64_t turned = rotated;
+  if (defaults.whole_head) {
+    fields.require("head_dim", fields.absent("head_dim") || head == layer.d_k,
+                   "qk_nope_head_dim + qk_rope_head_dim");
+    llama.rotary_share = static_cast<double>(rotated) / static_cast<double>(std::max<int64_t>(layer.d_k, 1));
+  }
   position_fields(fields, model, llama);
+  fields.require("partial_rotary_factor", rotated == turned, "the share of qk_rope_head_dim in a head");
   attention_bias(fields, layer);
 }
 
