@@ -508,6 +508,13 @@ CASES = {
         "rope_type": "dynamic", "rope_theta": 500.0, "alpha": 10.0, "factor": 1.0}),
     "hunyuan_v1_moe_biased": lambda size: llama(size, None, "HunYuanMoEV1", head_dim=8, pad_token_id=0, num_experts=4, attention_bias=True,
                                                 moe_topk=[3] * size["layers"], tie_word_embeddings=True, rms_norm_eps=1e-3),
+    "exaone_moe": lambda size: llama(size, 1, "ExaoneMoe", head_dim=6, pad_token_id=0, num_experts=6, num_experts_per_tok=3, num_shared_experts=2,
+                                     moe_intermediate_size=6, n_group=3, topk_group=2, routed_scaling_factor=1.5, sliding_window=4,
+                                     **every_other(size), **mixed(size)),
+    "exaone_moe_unnormed": lambda size: llama(
+        size, None, "ExaoneMoe", head_dim=6, pad_token_id=0, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=6, sliding_window=5,
+        **every_other(size, "full", "sliding"), norm_topk_prob=False, tie_word_embeddings=True, rms_norm_eps=1e-3,
+        rope_parameters={"rope_type": "default", "rope_theta": 500.0}, **mixed(size, "sparse", "sparse")),
     "cohere2_moe": lambda size: llama(size, 1, "Cohere2Moe", head_dim=6, num_experts=5, num_shared_experts=2, prefix_dense_intermediate_size=10,
                                       logit_scale=0.5, layer_norm_eps=1e-3, sliding_window=4, **every_other(size, "full", "sliding"), **mixed(size)),
     "cohere2_moe_rms": lambda size: llama(

@@ -177,6 +177,8 @@ TEST(FamilyTable, ListsOfMixedLayersFollowFromOtherFields) {
   const nlohmann::json none = nlohmann::json::object();
   same("cohere2_moe", {"mlp_layer_types", "layer_types"},
        {{"first_k_dense_replace", 1}, {"sliding_window_pattern", 2}});
+  same("exaone_moe", {"mlp_layer_types", "layer_types"},
+       {{"first_k_dense_replace", 1}, {"sliding_window_pattern", 2}});
   same("axk1", {"mlp_layer_types"}, {{"first_k_dense_replace", 1}});
   same("hy_v3", {"mlp_layer_types"}, none);
   same("llama4_text_biased", {"moe_layers", "no_rope_layers", "layer_types"}, none);
@@ -318,6 +320,7 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("cohere2_moe", "shared_expert_combination_strategy", "max", "one of average, sum");
   expect_refusal("cohere2_moe", "mlp_layer_types", {"dense", "moe"}, "2 kinds, dense or sparse");
   expect_refusal("hy_v3", "rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2}}, "rope_type");
+  expect_refusal("exaone_moe", "mlp_layer_types", Json::array({"dense"}), "2 kinds, dense or sparse");
   expect_refusal("mistral4", "head_dim", 4, "qk_nope_head_dim + qk_rope_head_dim");
   expect_refusal("mistral4", "rope_interleave", false, "expected true");
   expect_refusal("axk1", "q_lora_rank", nullptr, "at least 1");

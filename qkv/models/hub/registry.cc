@@ -94,6 +94,7 @@ LanguageFamily qwen2_moe_family();
 LanguageFamily qwen3_moe_family();
 LanguageFamily hunyuan_v1_moe_family();
 LanguageFamily hy_v3_family();
+LanguageFamily exaone_moe_family();
 LanguageFamily cohere2_moe_family();
 LanguageFamily mellum_family();
 LanguageFamily flint_family();
@@ -186,6 +187,7 @@ std::span<const LanguageFamily> language_families() {
                                     qwen3_moe_family(),
                                     hunyuan_v1_moe_family(),
                                     hy_v3_family(),
+                                    exaone_moe_family(),
                                     cohere2_moe_family(),
                                     mellum_family(),
                                     flint_family(),
