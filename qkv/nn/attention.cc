@@ -260,8 +260,10 @@ MultiheadAttention::Heads MultiheadAttention::project(const Variable& x,
     // The growth is one of all features of a query, not of the rotated ones alone.
     const auto [query, key, value] = (*latent_)(
         x, [&](const Variable& rows, int64_t heads) { return rotated(rows, heads, true); }, layout);
-    return {grows ? query * growth(options_.variant.positions.rotary_scaling, positions()) : query, key,
-            value};
+    return {grows ? query * from_host(growth(options_.variant.positions.rotary_scaling, positions()),
+                                      x.value().device())
+                  : query,
+            key, value};
   }
   const int64_t queries = options_.heads * options_.d_k;
   const int64_t keys = options_.key_heads * options_.d_k, values = options_.key_heads * options_.d_v;
