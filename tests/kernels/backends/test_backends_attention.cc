@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -27,7 +28,8 @@ struct AttentionCall {
              .key_heads = 2,
              .d_k = d,
              .d_v = d + 1,
-             .scale = 0.7f};
+             // Scores of wide heads would be large otherwise, and their exponentials inaccurate.
+             .scale = 0.7f / std::max(1.0f, std::sqrt(static_cast<float>(d) / 8))};
     input = {.query = call.input(query_tokens * 4 * d, 1, 2),
              .key = call.input(key_tokens * 2 * d, 2, 2),
              .value = call.input(key_tokens * 2 * (d + 1), 3),
@@ -42,7 +44,8 @@ struct AttentionCall {
     for (int64_t i = 0; i < 2 * longest; ++i) keep.push_back(i % 5 != 1 ? 1 : 0);
     shape.keep = {call.input(keep), longest, 0, 0};
     shape.bias = {call.input(4 * longest * longest, 4), 0, longest * longest, longest};
-    shape.alibi_slopes = call.input(4, 5);
+    // Scores of many keys would be large otherwise, as above.
+    shape.alibi_slopes = call.input(4, 5, std::min(1.0f, 30.0f / static_cast<float>(longest)));
     shape.relative = {call.input(4 * (2 * longest + 1), 6), 2 * longest + 1, longest};
     shape.dropout = some_dropout(0.2f);
   }

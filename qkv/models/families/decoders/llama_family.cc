@@ -199,6 +199,9 @@ void llama_sizes(const Fields& fields, Described<LanguageModelConfig>& model, co
   fields("hidden_size", layer.d_model);
   if (defaults.dense_width) fields("intermediate_size", layer.d_ff);
   fields(defaults.layers_field, layers);
+  // Families have lists with an entry for each layer.
+  fields.require(defaults.layers_field, layers <= nn::kMaxLayers, concat("at most ", nn::kMaxLayers));
+  layers = std::min(layers, nn::kMaxLayers);
   fields("num_attention_heads", layer.heads);
   const bool as_heads = defaults.key_heads == 0 || fields.is_null("num_key_value_heads");
   fields("num_key_value_heads", layer.key_heads, as_heads ? layer.heads : defaults.key_heads);

@@ -2,6 +2,8 @@
 // in two of three layers; the norm of the embeddings is that of the first self-attention. Heads have a layer,
 // an activation and a norm. Its decoder (Weller et al. 2025, "Ettin") sees half of a window's tokens.
 
+#include <algorithm>
+
 #include "qkv/models/families/decoders/llama_family.h"
 
 namespace qkv::models {
@@ -28,6 +30,8 @@ void common_fields(const Fields& fields, Described<LanguageModelConfig>& model) 
   fields("hidden_size", layer.d_model);
   fields("intermediate_size", layer.d_ff);
   fields("num_hidden_layers", layers);
+  fields.require("num_hidden_layers", layers <= nn::kMaxLayers, concat("at most ", nn::kMaxLayers));
+  layers = std::min(layers, nn::kMaxLayers);  // of a folder that is only described
   fields("num_attention_heads", layer.heads);
   fields("hidden_activation", layer.activation, "gelu");
   fields("norm_eps", layer.epsilon, 1e-5);
