@@ -545,7 +545,7 @@ CASES = {
     "llama4_text": lambda size: llama(size, 1, "Llama4Text", head_dim=6, num_local_experts=4, num_experts_per_tok=2, intermediate_size_mlp=10,
                                       moe_layers=[0], no_rope_layers=[i % 2 for i in range(1, size["layers"] + 1)], rms_norm_eps=1e-3,
                                       attention_chunk_size=size["positions"], floor_scale=size["positions"] + 1),
-    "llama4_text_biased": lambda size: llama(size, None, "Llama4Text", head_dim=8, num_local_experts=3, use_qk_norm=False, attention_bias=True,
+    "llama4_text_biased": lambda size: llama(size, None, "Llama4Text", head_dim=8, num_local_experts=3, use_qk_norm=False, attention_bias=True, intermediate_size_mlp=14,
                                              interleave_moe_layer_step=2, no_rope_layer_interval=2, attn_temperature_tuning=False,
                                              tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
     "mimo_v2_flash": lambda size: llama(size, 1, "MiMoV2Flash", head_dim=12, v_head_dim=5, n_routed_experts=6, num_experts_per_tok=3, n_group=3,

@@ -70,7 +70,7 @@ HWY_INLINE hn::Vec<Words> products_of(hn::Vec<Sums> weights, hn::Vec<Sums> input
   }
 }
 
-// How many of these products stay within 16 bits when added, for numbers of so many bits.
+// The number of products whose sum fits into 16 bits, for weights of `bits` bits.
 constexpr int products_together(int bits) { return bits == 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1; }
 
 // Four inputs, for all columns.

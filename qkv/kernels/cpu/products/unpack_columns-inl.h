@@ -252,7 +252,7 @@ HWY_INLINE Transposed steps_of(Transposed v) {
   return v;
 }
 
-// Numbers have so many bits. Those of 8 have a sign; of the others, this one stands for 0.
+// The integers of an encoding: whether they have a sign, their bits, and the integer that stands for 0.
 constexpr bool is_signed(DType dtype) { return dtype == DType::q8_0 || dtype == DType::iq4_nl; }
 constexpr int bits_of(DType dtype) {
   if (is_signed(dtype)) return 8;
