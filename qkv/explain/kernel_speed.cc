@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
@@ -77,7 +78,7 @@ class Stopwatch {
     speeds_.push_back(speed);
   }
 
-  std::vector<KernelSpeed> take() { return std::move(speeds_); }
+  std::vector<KernelSpeed> take() { return std::exchange(speeds_, {}); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -304,26 +305,40 @@ void embedding(Stopwatch& stopwatch) {
                  [&] { kernels::embedding_backward(y, ids, 22.6f, kDropout, table); });
 }
 
+void validate(const KernelSpeedOptions& options) {
+  if (!(options.seconds > 0))
+    throw UsageError(concat("seconds for each kernel: expected more than 0, found ", options.seconds));
+}
+
 }  // namespace
 
 DeviceLimits measure_device(const KernelSpeedOptions& options) {
+  validate(options);
   const KernelSpeedOptions quiet{.seconds = options.seconds, .device = options.device, .stop = options.stop};
   Stopwatch stopwatch(quiet);
-  constexpr int64_t kSize = 8192, kCount = int64_t{64} << 20;
-  const Tensor x = stopwatch.random({kSize, kSize}, 1), numbers = stopwatch.random({kCount}, 2);
-  Tensor y = stopwatch.empty({kSize, kSize}), copied = stopwatch.empty({kCount});
-  const auto packed = kernels::PackedMatrix::transposed(std::vector{x}, DType::bf16);
-  stopwatch.time("", "", [&] { kernels::matmul(x, packed, {}, y, Accumulate::no); });
+  // A device that takes long for small ones is not made to wait for large ones.
+  DeviceLimits limits;
+  double seconds = 0;
+  for (int64_t size = 256; size <= 8192 && seconds < options.seconds && !stopwatch.stopped(); size *= 2) {
+    const Tensor x = stopwatch.random({size, size}, 1);
+    Tensor y = stopwatch.empty({size, size});
+    const auto packed = kernels::PackedMatrix::transposed(std::vector{x}, DType::bf16);
+    stopwatch.time("", "", [&] { kernels::matmul(x, packed, {}, y, Accumulate::no); });
+    for (const KernelSpeed& speed : stopwatch.take()) {
+      limits.gflops = speed.gflops();
+      seconds = speed.seconds;
+    }
+  }
+  const Tensor numbers = stopwatch.random({int64_t{64} << 20}, 2);
+  Tensor copied = stopwatch.empty(numbers.shape());
   stopwatch.time("", "", [&] { kernels::copy(numbers, copied, Accumulate::no); });
-  const std::vector<KernelSpeed> speeds = stopwatch.take();
-  if (speeds.size() < 2) return {};
-  return {speeds[0].gflops(), 2 * static_cast<double>(numbers.bytes()) / speeds[1].seconds * 1e-9};
+  for (const KernelSpeed& speed : stopwatch.take())
+    limits.gb_per_s = 2e-9 * static_cast<double>(numbers.bytes()) / speed.seconds;
+  return limits;
 }
 
 std::vector<KernelSpeed> measure_kernels(const KernelSpeedOptions& options) {
-  if (!(options.seconds > 0)) {
-    throw UsageError(concat("seconds for each kernel: expected more than 0, found ", options.seconds));
-  }
+  validate(options);
   Stopwatch stopwatch(options);
   products(stopwatch);
   products_in_place(stopwatch, 512, 2048);

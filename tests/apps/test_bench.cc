@@ -46,5 +46,20 @@ TEST(Bench, InterruptedPrintsATableOfTheResultsSoFar) {
   expect_failure(run_qkv({"bench", "--seconds", "0"}), 2, {"seconds", "found 0"});
 }
 
+#ifndef QKV_WITHOUT_REFERENCE
+
+TEST(Bench, ComparesADevicesKernelsWithItsOwnRates) {
+  const Outcome outcome = run_qkv({"bench", "--device", "reference", "--seconds", "0.001", "--json"},
+                                  {.environment = "timeout --preserve-status --signal=INT 2"});
+  EXPECT_EQ(outcome.status, 128 + 2) << outcome.err;
+  const auto report = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(report["device"], "reference");
+  EXPECT_GT(report["product_gflops"], 0.0);
+  EXPECT_TRUE(report["kernels"].is_array());
+  expect_failure(run_qkv({"bench", "--device", "reference", "--seconds", "0"}), 2, {"seconds", "found 0"});
+}
+
+#endif
+
 }  // namespace
 }  // namespace qkv::testing

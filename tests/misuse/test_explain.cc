@@ -177,6 +177,7 @@ TEST(MisusedMeasurements, OptionsAndKernels) {
   for (const double seconds : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()})
     THROWS("seconds", measure_kernels({.seconds = seconds}));
   EXPECT_LE(measure_kernels({.seconds = 1e-6, .stop = [] { return true; }}).size(), 1u);
+  THROWS("seconds", measure_device({.seconds = 0}));
   // A kernel that is missing or wrong fails its checks and nothing else.
   int failed = 0;
   for (const SelfCheck& check : self_test({.kernels = {}})) failed += check.passed ? 0 : 1;

@@ -74,7 +74,7 @@ nlohmann::ordered_json json_of(const explain::KernelSpeed& speed, const Limits& 
 constexpr const char* kNote =
     "\nGFLOP/s: two per required multiply-accumulate. GB/s: each input and output counted once; "
     "above\n"
-    "100 % of the memory bandwidth, data came from a cache. Medians.\n";
+    "100 % of the memory bandwidth, data came from a cache. Medians; on a device, means of calls in a row.\n";
 
 void print(const Limits& limits, const std::vector<explain::KernelSpeed>& speeds) {
   const Style style = Style::for_stdout();

@@ -48,6 +48,23 @@ Heads heads_of(const Parts& parts, int64_t rows, int64_t heads, int64_t width) {
   return {parts.part(0), rows * heads * width, heads * width, static_cast<int>(width)};
 }
 
+// Queries, keys and values in bf16.
+struct Inputs {
+  Inputs(const Placed& placed, const AttentionInput& in, int parts)
+      : key_heads(placed.shape.key_heads > 0 ? placed.shape.key_heads : placed.shape.heads),
+        query_parts({in.query, placed.query_tokens, placed.shape.heads * placed.shape.d_k, in.query_stride},
+                    parts),
+        key_parts({in.key, placed.key_tokens, key_heads * placed.shape.d_k, in.key_stride}, parts),
+        value_parts({in.value, placed.key_tokens, key_heads * placed.shape.d_v, in.value_stride}, parts),
+        query(heads_of(query_parts, placed.query_tokens, placed.shape.heads, placed.shape.d_k)),
+        key(heads_of(key_parts, placed.key_tokens, key_heads, placed.shape.d_k)),
+        value(heads_of(value_parts, placed.key_tokens, key_heads, placed.shape.d_v)) {}
+
+  int64_t key_heads;
+  Parts query_parts, key_parts, value_parts;
+  Heads query, key, value;
+};
+
 // Rows of a head in shared memory: [parts, rows, kStride], zeros beyond the head's width and the rows that
 // exist. The stride avoids conflicts of banks, and is a multiple of 16 bytes.
 template <int d, int parts, int rows>
@@ -137,6 +154,19 @@ QKV_DEVICE Range queries_of(const AttentionShape& s, const Row& row, int64_t fir
                   s.window > 0 ? last - shift + s.window : row.queries, row.queries);
 }
 
+// The queries of a block, and the keys that they may attend to.
+struct QueryBlock {
+  Row row;  // the first
+  int64_t first, count;
+  Range keys;
+};
+QKV_DEVICE QueryBlock query_block(const AttentionShape& s, const Tile* tiles, int64_t block) {
+  const Tile tile = tiles[block / s.heads];
+  const Row row = row_of(s, tile.sequence, block % s.heads, s.query_offsets[tile.sequence] + tile.first);
+  const int64_t rest = row.queries - tile.first, count = rest < kRows ? rest : kRows;
+  return {row, tile.first, count, keys_of(s, row, tile.first, tile.first + count - 1)};
+}
+
 QKV_DEVICE bool attends(const AttentionShape& s, const Row& row, int64_t key) {
   return row.query < row.queries && key < row.keys && allowed(s, row, key);
 }
@@ -154,13 +184,9 @@ struct Softmax {
 template <int d, int parts>
 void forward(const Placed& placed, const AttentionInput& in, const AttentionOutput& to) {
   const AttentionShape s = placed.shape;
-  const int64_t key_heads = s.key_heads > 0 ? s.key_heads : s.heads, tokens = placed.query_tokens;
-  const Parts query_parts({in.query, tokens, s.heads * s.d_k, in.query_stride}, parts),
-      key_parts({in.key, placed.key_tokens, key_heads * s.d_k, in.key_stride}, parts),
-      value_parts({in.value, placed.key_tokens, key_heads * s.d_v, in.value_stride}, parts);
-  const Heads queries = heads_of(query_parts, tokens, s.heads, s.d_k),
-              keys = heads_of(key_parts, placed.key_tokens, key_heads, s.d_k),
-              values = heads_of(value_parts, placed.key_tokens, key_heads, s.d_v);
+  const int64_t tokens = placed.query_tokens;
+  const Inputs inputs(placed, in, parts);
+  const Heads queries = inputs.query, keys = inputs.key, values = inputs.value;
   int64_t tile_count = 0;
   const Array<Tile> tile_array = tiles_of(placed.host_query_offsets, s.sequences, &tile_count);
   const Tile* const tiles = tile_array.data();
@@ -173,12 +199,10 @@ void forward(const Placed& placed, const AttentionInput& in, const AttentionOutp
         const Rows q{reinterpret_cast<uint16_t*>(thread.shared)};
         const Columns k{reinterpret_cast<uint16_t*>(thread.shared + Rows::kBytes)},
             v{reinterpret_cast<uint16_t*>(thread.shared + Rows::kBytes + Columns::kBytes)};
-        const Tile tile = tiles[thread.block / s.heads];
-        const int64_t head = thread.block % s.heads, first_row = s.query_offsets[tile.sequence] + tile.first;
-        Row row = row_of(s, tile.sequence, head, first_row);
-        const int64_t last = (tile.first + kRows < row.queries ? tile.first + kRows : row.queries) - 1;
-        const Range range = keys_of(s, row, tile.first, last);
-        q.load(thread, queries, head, first_row, row.queries - tile.first);
+        const QueryBlock block = query_block(s, tiles, thread.block);
+        const Row row = block.row;
+        const int64_t head = row.head, first_row = row.query_row;
+        q.load(thread, queries, head, first_row, block.count);
 
         Softmax<d> own[kOwnWarps];
         for (Softmax<d>& one : own) {
@@ -188,14 +212,14 @@ void forward(const Placed& placed, const AttentionInput& in, const AttentionOutp
             one.total[slot] = s.sinks != nullptr ? 1.0f : 0.0f;
           }
         }
-        for (int64_t begin = range.begin; begin < range.end; begin += kCols) {
+        for (int64_t begin = block.keys.begin; begin < block.keys.end; begin += kCols) {
           thread.synchronise();
           k.load(thread, keys, row.key_head, row.first_key_row + begin, row.keys - begin);
           v.load(thread, values, row.key_head, row.first_key_row + begin, row.keys - begin);
           thread.synchronise();
           for (int w = 0; w < kOwnWarps; ++w) {
             const int warp = thread.warp() + w;
-            const int64_t first = tile.first + warp * kWarpRows;
+            const int64_t first = block.first + warp * kWarpRows;
             if (first >= row.queries) continue;
             Softmax<d>& one = own[w];
             Sums<kCols> scores = products(thread, q, warp, k);
@@ -205,7 +229,7 @@ void forward(const Placed& placed, const AttentionInput& in, const AttentionOutp
               const int slot = scores.slot(i);
               Row query = row;
               query.query = first + scores.row_of_slot(thread, slot);
-              query.query_row = row.query_row + query.query - tile.first;
+              query.query_row = row.query_row + query.query - block.first;
               const int64_t key = begin + scores.col(thread, i);
               float& score = scores.values[i];
               score = attends(s, query, key) ? score_of(s, query, key, score) : -INFINITY;
@@ -243,22 +267,24 @@ void forward(const Placed& placed, const AttentionInput& in, const AttentionOutp
           const Softmax<d>& one = own[w];
           const int first = (thread.warp() + w) * kWarpRows;
           const auto exists = [&](int slot) {
-            return tile.first + first + one.output.row_of_slot(thread, slot) < row.queries;
+            return block.first + first + one.output.row_of_slot(thread, slot) < row.queries;
+          };
+          // A row without a key; one of NaN is none.
+          const auto is_empty = [&](int slot) {
+            return one.largest_key[slot] == -INFINITY && one.total[slot] == one.total[slot];
           };
           QKV_UNROLL for (int i = 0; i < one.output.kOwn; ++i) {
             const int slot = one.output.slot(i), col = one.output.col(thread, i);
             if (!exists(slot) || col >= s.d_v) continue;
             const int64_t query_row = first_row + first + one.output.row_of_slot(thread, slot);
             to.output[query_row * to.output_stride + head * s.d_v + col] =
-                one.largest_key[slot] == -INFINITY && one.total[slot] == one.total[slot]
-                    ? 0
-                    : one.output.values[i] / one.total[slot];
+                is_empty(slot) ? 0 : one.output.values[i] / one.total[slot];
           }
           QKV_UNROLL for (int slot = 0; slot < one.kOwnRows; ++slot) {
             if (to.log_sum_exp == nullptr || !exists(slot) || one.output.col(thread, 0) != 0) continue;
             const int64_t query_row = first_row + first + one.output.row_of_slot(thread, slot);
             to.log_sum_exp[head * tokens + query_row] =
-                one.largest_key[slot] == -INFINITY ? -INFINITY : one.largest[slot] + ::logf(one.total[slot]);
+                is_empty(slot) ? -INFINITY : one.largest[slot] + ::logf(one.total[slot]);
           }
         }
       },
@@ -281,16 +307,11 @@ template <int d, int parts>
 void backward(const Placed& placed, const AttentionInput& in, const float* log_sum_exp, const float* means,
               const float* d_output, int64_t d_output_stride, const AttentionGradients& to) {
   const AttentionShape s = placed.shape;
-  const int64_t key_heads = s.key_heads > 0 ? s.key_heads : s.heads, group = s.heads / key_heads;
-  const int64_t tokens = placed.query_tokens;
-  const Parts query_parts({in.query, tokens, s.heads * s.d_k, in.query_stride}, parts),
-      key_parts({in.key, placed.key_tokens, key_heads * s.d_k, in.key_stride}, parts),
-      value_parts({in.value, placed.key_tokens, key_heads * s.d_v, in.value_stride}, parts),
-      gradient_parts({d_output, tokens, s.heads * s.d_v, d_output_stride}, parts);
-  const Heads queries = heads_of(query_parts, tokens, s.heads, s.d_k),
-              keys = heads_of(key_parts, placed.key_tokens, key_heads, s.d_k),
-              values = heads_of(value_parts, placed.key_tokens, key_heads, s.d_v),
-              gradients = heads_of(gradient_parts, tokens, s.heads, s.d_v);
+  const Inputs inputs(placed, in, parts);
+  const Heads queries = inputs.query, keys = inputs.key, values = inputs.value;
+  const int64_t key_heads = inputs.key_heads, group = s.heads / key_heads, tokens = placed.query_tokens;
+  const Parts gradient_parts({d_output, tokens, s.heads * s.d_v, d_output_stride}, parts);
+  const Heads gradients = heads_of(gradient_parts, tokens, s.heads, s.d_v);
   using Rows = Loaded<d, parts, kRows>;
   using Columns = Loaded<d, parts, kCols>;
   constexpr size_t kBytes = 2 * Rows::kBytes + 2 * Columns::kBytes;
@@ -307,30 +328,27 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
           std::byte* const rest = thread.shared + 2 * Rows::kBytes;
           const Columns k{reinterpret_cast<uint16_t*>(rest)},
               v{reinterpret_cast<uint16_t*>(rest + Columns::kBytes)};
-          const Tile tile = tiles[thread.block / s.heads];
-          const int64_t head = thread.block % s.heads,
-                        first_row = s.query_offsets[tile.sequence] + tile.first;
-          const Row row = row_of(s, tile.sequence, head, first_row);
-          const int64_t last = (tile.first + kRows < row.queries ? tile.first + kRows : row.queries) - 1;
-          const Range range = keys_of(s, row, tile.first, last);
-          q.load(thread, queries, head, first_row, row.queries - tile.first);
-          d_o.load(thread, gradients, head, first_row, row.queries - tile.first);
+          const QueryBlock block = query_block(s, tiles, thread.block);
+          const Row row = block.row;
+          const int64_t head = row.head, first_row = row.query_row;
+          q.load(thread, queries, head, first_row, block.count);
+          d_o.load(thread, gradients, head, first_row, block.count);
           Sums<d> sums[kOwnWarps];
-          for (int64_t begin = range.begin; begin < range.end; begin += kCols) {
+          for (int64_t begin = block.keys.begin; begin < block.keys.end; begin += kCols) {
             thread.synchronise();
             k.load(thread, keys, row.key_head, row.first_key_row + begin, row.keys - begin);
             v.load(thread, values, row.key_head, row.first_key_row + begin, row.keys - begin);
             thread.synchronise();
             for (int w = 0; w < kOwnWarps; ++w) {
               const int warp = thread.warp() + w;
-              const int64_t first = tile.first + warp * kWarpRows;
+              const int64_t first = block.first + warp * kWarpRows;
               if (first >= row.queries) continue;
               Sums<kCols> scores = products(thread, q, warp, k);
               const Sums<kCols> d_weights = products(thread, d_o, warp, v);
               QKV_UNROLL for (int i = 0; i < scores.kOwn; ++i) {
                 Row query = row;
                 query.query = first + scores.row_of_slot(thread, scores.slot(i));
-                query.query_row = row.query_row + query.query - tile.first;
+                query.query_row = row.query_row + query.query - block.first;
                 const bool exists = query.query < row.queries;
                 const int64_t key = begin + scores.col(thread, i), number = head * tokens + query.query_row;
                 scores.values[i] =
@@ -346,7 +364,7 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
             QKV_UNROLL for (int i = 0; i < sums[w].kOwn; ++i) {
               const int64_t own = first + sums[w].row_of_slot(thread, sums[w].slot(i));
               const int col = sums[w].col(thread, i);
-              if (tile.first + own < row.queries && col < s.d_k)
+              if (block.first + own < row.queries && col < s.d_k)
                 put(to.query[(first_row + own) * to.query_stride + head * s.d_k + col], sums[w].values[i],
                     to.query_accumulate);
             }

@@ -147,10 +147,20 @@ struct Description {
   }
 };
 
+// Sums of no products, which cuBLASLt does not take.
+void put_empty_sums(const Gemm& g) {
+  for_each(g.batch * g.m * g.n, [=] QKV_DEVICE(int64_t i) {
+    const int64_t row = i / g.n % g.m, col = i % g.n, matrix = i / (g.m * g.n);
+    put(g.c[matrix * g.c_batch_stride + row * g.c_stride + col], g.bias == nullptr ? 0.0f : g.bias[col],
+        g.accumulate ? Accumulate::yes : Accumulate::no);
+  });
+}
+
 }  // namespace
 
 void gemm(const Gemm& g) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return;
+  if (g.k == 0) return put_empty_sums(g);
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   static const Library library = open_library();
