@@ -33,8 +33,8 @@ class WeightExchange {
   // Returns when all have arrived, and the own ones may be changed again.
   void complete();
 
-  // Seconds from begin() until all had arrived, and of these, those in which this rank did not wait: of the
-  // exchanges that were completed since the last call.
+  // Seconds from begin() until all had arrived, and the part in which this rank did not wait; sums over the
+  // exchanges completed since the last call.
   struct Times {
     double under_way = 0, hidden = 0;
   };
