@@ -25,19 +25,42 @@ size_t final_length(std::string_view text) {
   return end;
 }
 
+// Tokens that wait for the rest of a character. One that is not complete after three more is never.
+constexpr size_t kMostWaiting = 32;
+
+// The length of a text without its last three characters, which are all that later bytes may change: a token
+// of one byte gives at most one, and a character has at most three bytes before its last.
+size_t length_before_open(std::string_view text) {
+  size_t end = text.size();
+  for (int i = 0; i < 3 && end > 0; ++i) end = previous_character(text, end);
+  return end;
+}
+
 }  // namespace
 
 // Decodes only the last few tokens: those shown last, because a token's text depends on its predecessor (a
-// space before it), and those not shown yet.
+// space before it), and those not shown yet. Of a long invalid run, only the end waits.
 std::string StreamDecoder::add(int32_t id) {
   if (options_.skip_special_tokens && tokenizer_.is_special(id)) return {};
   ids_.push_back(id);
   const std::string text = tokenizer_.decode_as_is(ids_, options_);
-  if (text.size() <= shown_.size() || text.ends_with(kReplacementUtf8)) return {};
+  if (text.size() <= shown_.size()) return {};
+  const bool open = text.ends_with(kReplacementUtf8);
+  if (open && ids_.size() - shown_ids_ < kMostWaiting) return {};
+  const std::string_view end = std::string_view(text).substr(open ? length_before_open(text) : text.size());
   std::string part = rest(text, shown_);
-  ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(shown_ids_));
-  shown_ids_ = ids_.size();
-  shown_ = tokenizer_.decode_as_is(ids_, options_);
+  if (open && part.size() <= end.size()) return {};
+  part.resize(part.size() - end.size());
+  shown_ = text.substr(0, text.size() - end.size());
+  // The ids that are kept must give the same end.
+  const size_t kept = open ? kMostWaiting / 2 : ids_.size() - shown_ids_;
+  std::vector<int32_t> ids(ids_.end() - static_cast<std::ptrdiff_t>(kept), ids_.end());
+  if (std::string last = tokenizer_.decode_as_is(ids, options_); last.ends_with(end)) {
+    last.resize(last.size() - end.size());
+    shown_ = std::move(last);
+    ids_ = std::move(ids);
+  }
+  shown_ids_ = ids_.size() - (open ? kept : 0);
   if (!tokenizer_.cleans_up()) return part;
   held_ += part;
   const size_t length = final_length(held_);

@@ -122,7 +122,7 @@ class Tokenizer {
 
 // Decodes tokens that arrive one by one, for streaming, in parts that never split a character. The
 // concatenated parts equal decode() of all ids, except where consecutive byte tokens (<0xE4>) are invalid
-// UTF-8: decode() returns U+FFFD for each of them, even for those already output as characters.
+// UTF-8: decode() returns U+FFFD for each of them, even for those output as characters.
 class StreamDecoder {
  public:
   explicit StreamDecoder(Tokenizer tokenizer, const DecodeOptions& options = {})

@@ -337,14 +337,14 @@ TEST_F(Pull, StopsWhileTheServerIsSilent) {
   std::atomic<bool> stop = false;
   hub_.instead = [&](const Request&) {
     stop = true;
-    return Reply{.silence = 5s};
+    return Reply{.silence = 20s};
   };
   const HttpTestServer server(handler());
   hub::PullOptions pulling = options(server);
   pulling.stop = &stop;
   const auto began = std::chrono::steady_clock::now();
   EXPECT_THROW(hub::pull(pulling), Stopped);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, 1500ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
 }
 
 TEST_F(Pull, IsTheCacheOffline) {

@@ -103,6 +103,30 @@ TEST(Tokenizer, StreamOfRandomIdsEqualsDecodingAll) {
   }
 }
 
+// A decoder that decoded the whole run for each token would take minutes.
+TEST(Tokenizer, StreamsLongInvalidText) {
+  for (const std::string name : {"byte_level", "byte_fallback"}) {
+    const Tokenizer tokenizer = golden(name);
+    const std::vector<int32_t> character =
+        tokenizer.encode("\u4E2D", {.special_tokens = false, .truncation = {}}).ids;  // several byte tokens
+    ASSERT_GT(character.size(), 1U) << name;
+    std::vector<int32_t> ids(30'000, character.back());
+    ids.insert(ids.end(), character.begin(), character.end() - 1);
+    StreamDecoder decoder(tokenizer);
+    std::string text;
+    for (const int32_t id : ids) text += decoder.add(id);
+    EXPECT_GT(text.size(), ids.size() - 100) << name << ": it arrives while it is written";
+    EXPECT_EQ(text + decoder.finish(), tokenizer.decode(ids)) << name;
+    if (name == "byte_fallback") continue;
+    decoder = StreamDecoder(tokenizer);
+    text.clear();
+    ids.push_back(character.back());
+    for (const int32_t id : ids) text += decoder.add(id);
+    EXPECT_TRUE(text.ends_with("\u4E2D"));
+    EXPECT_EQ(text, tokenizer.decode(ids));
+  }
+}
+
 TEST(Tokenizer, ThreadsGetEqualResults) {
   const Tokenizer tokenizer = golden("split_pattern");
   std::vector<std::string> texts;

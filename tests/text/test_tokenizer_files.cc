@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/error.h"
@@ -292,7 +291,8 @@ TEST(TokenizerFolder, SentencePieceModels) {
 }
 
 // Found by mutation: the library throws another type of exception for a piece that begins with a zero byte.
-// A run of unknown characters is one token, however long. (The library's time grows with its square.)
+// A run of unknown characters is one token, however long. (The library's time grows with its square: it would
+// take minutes here.)
 TEST(TokenizerFolder, SentencePieceReadsLongRunsOfUnknownCharacters) {
   const std::filesystem::path data = QKV_TEST_DATA;
   for (const char* const name :
@@ -311,9 +311,7 @@ TEST(TokenizerFolder, SentencePieceReadsLongRunsOfUnknownCharacters) {
     };
     std::string run;
     for (int i = 0; i < 150'000; ++i) run += "\xF0\x93\x80\x80\xF0\x93\x80\x81";
-    const auto began = std::chrono::steady_clock::now();
     const std::vector<ByteRange> one = places(run.substr(0, 24)), long_one = places("a " + run + " a");
-    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(4)) << name;
     ASSERT_EQ(one.size(), 1U);
     EXPECT_EQ(one[0].end, 24U);
     ASSERT_EQ(long_one.size(), 1U);
