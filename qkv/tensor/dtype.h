@@ -48,25 +48,24 @@ struct DTypeLayout {
   size_t bytes;
 };
 
-constexpr DTypeLayout layout_of(DType dtype) {
-  constexpr std::array<DTypeLayout, 16> kLayouts{{{"f32", 1, 4},
-                                                  {"i32", 1, 4},
-                                                  {"u8", 1, 1},
-                                                  {"bf16", 1, 2},
-                                                  {"i8", 1, 1},
-                                                  {"f16", 1, 2},
-                                                  {"i64", 1, 8},
-                                                  {"q8_0", 32, 34},
-                                                  {"q4_0", 32, 18},
-                                                  {"q4_1", 32, 20},
-                                                  {"q5_0", 32, 22},
-                                                  {"q5_1", 32, 24},
-                                                  {"q4_k", 256, 144},
-                                                  {"q5_k", 256, 176},
-                                                  {"q6_k", 256, 210},
-                                                  {"iq4_nl", 32, 18}}};
-  return kLayouts[static_cast<size_t>(dtype)];
-}
+// By DType. Not within layout_of(), which would copy it at each call with a variable.
+inline constexpr std::array<DTypeLayout, 16> kDTypeLayouts{{{"f32", 1, 4},
+                                                            {"i32", 1, 4},
+                                                            {"u8", 1, 1},
+                                                            {"bf16", 1, 2},
+                                                            {"i8", 1, 1},
+                                                            {"f16", 1, 2},
+                                                            {"i64", 1, 8},
+                                                            {"q8_0", 32, 34},
+                                                            {"q4_0", 32, 18},
+                                                            {"q4_1", 32, 20},
+                                                            {"q5_0", 32, 22},
+                                                            {"q5_1", 32, 24},
+                                                            {"q4_k", 256, 144},
+                                                            {"q5_k", 256, 176},
+                                                            {"q6_k", 256, 210},
+                                                            {"iq4_nl", 32, 18}}};
+constexpr const DTypeLayout& layout_of(DType dtype) { return kDTypeLayouts[static_cast<size_t>(dtype)]; }
 
 constexpr const char* name_of(DType dtype) { return layout_of(dtype).name; }
 // Whether numbers are stored in blocks, which have no elements of their own.

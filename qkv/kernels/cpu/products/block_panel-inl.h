@@ -326,9 +326,9 @@ HWY_INLINE BlockPanel pack_panel_of_blocks(const GemmTile& p, int64_t col, int64
   const int64_t exist = std::min(cols, p.cols - col);
   const int64_t next = std::clamp<int64_t>(p.cols - col - cols, 0, cols);  // columns after them
   const int64_t width = group_of(p.dtype), groups = count / width;
-  const int64_t blocks = count / p.layout.block;
-  const size_t column_bytes = p.bytes_of(p.w_stride), run = p.bytes_of(count);
-  const std::byte* const begin = static_cast<const std::byte*>(p.w) + p.bytes_of(first);
+  const int64_t blocks = count / layout_of(p.dtype).block;
+  const size_t column_bytes = bytes_of(p.dtype, p.w_stride), run = bytes_of(p.dtype, count);
+  const std::byte* const begin = static_cast<const std::byte*>(p.w) + bytes_of(p.dtype, first);
   Columns& own = *scratch<Columns>(Scratch::widened, 1);
   const bool directly = packing == Packing::vnni && packs_blocks(p.dtype);
   const std::byte* columns[Columns::kMost];
@@ -374,23 +374,23 @@ struct Columns {
 template <int64_t kCols>
 HWY_INLINE SomeColumns columns_of(const GemmTile& p, int64_t col, int64_t first, int64_t count,
                                   const std::byte** at) {
-  const size_t column_bytes = p.bytes_of(p.w_stride), start = p.bytes_of(first);
+  const size_t column_bytes = bytes_of(p.dtype, p.w_stride), start = bytes_of(p.dtype, first);
   const auto* const weights = static_cast<const std::byte*>(p.w);
   for (int64_t c = 0; c < kCols; ++c)
     at[c] = weights + static_cast<size_t>(std::min(col + c, p.cols - 1)) * column_bytes + start;
-  SomeColumns columns{.at = at, .blocks = count / p.layout.block};
+  SomeColumns columns{.at = at, .blocks = count / layout_of(p.dtype).block};
   const bool last = col + kCols >= p.cols;
   if (p.depth < p.inner) {
     const int64_t next = std::clamp<int64_t>(p.cols - col - kCols, 0, kCols);
     for (int64_t c = 0; c < next; ++c) {
-      for (size_t line = 0; line < p.bytes_of(count); line += 64)
+      for (size_t line = 0; line < bytes_of(p.dtype, count); line += 64)
         __builtin_prefetch(at[c] + static_cast<size_t>(kCols) * column_bytes + line, 0, 2);
     }
   } else if (!last || p.following != nullptr) {
     const std::byte* const next = last ? static_cast<const std::byte*>(p.following)
                                        : weights + static_cast<size_t>(col + kCols) * column_bytes;
     columns.ahead = next + static_cast<size_t>(kCols) * start;
-    columns.ahead_bytes = p.layout.bytes * static_cast<size_t>(kSumLanes);
+    columns.ahead_bytes = layout_of(p.dtype).bytes * static_cast<size_t>(kSumLanes);
   }
   return columns;
 }

@@ -233,7 +233,6 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .inner = w.cols,
       .dtype = w.dtype,
       .w = w.data,
-      .layout = qkv::layout_of(w.dtype),
       .w_stride = w.stride,
       .bias = bias ? bias + columns.first_col : nullptr,
       .accumulate = accumulate == Accumulate::yes,

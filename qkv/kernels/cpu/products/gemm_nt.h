@@ -32,7 +32,6 @@ struct GemmTile {
   int64_t rows = 0, cols = 0, inner = 0;
   DType dtype = DType::f32;  // of w
   const void* w = nullptr;
-  DTypeLayout layout{};         // of dtype; layout_of() a variable copies its table
   int64_t w_stride = 0;         // numbers between columns
   const float* bias = nullptr;  // [cols], or null
   bool accumulate = false;
@@ -59,11 +58,6 @@ struct GemmTile {
   const int32_t* q_zeros = nullptr;
   const float* w_scales = nullptr;  // [cols]
   const int32_t* w_sums = nullptr;  // [cols], sums of the columns' integers
-
-  // The bytes of this many weights.
-  size_t bytes_of(int64_t numbers) const {
-    return static_cast<size_t>(numbers / layout.block) * layout.bytes;
-  }
 };
 
 // Stacked weights. A part has at most kPartCols columns of the product, each a row of weights.
