@@ -1,5 +1,6 @@
 #include "apps/load_options.h"
 
+#include "apps/cli/field_options.h"
 #include "qkv/hub/cache.h"
 #include "qkv/ops/quantize.h"
 
@@ -45,12 +46,16 @@ void add_load_options(Command& command, models::LoadOptions& load) {
 }
 
 void add_device_option(Command& command, Device& device) {
-  Choices<Device> choices;
-  for (const Device one : kDevices) choices.emplace_back(name_of(one), one);
-  add_choice(command, "--device", device, choices,
-             "Where to compute; reference: plain loops in double precision, slow, for checking numbers; "
-             "cuda: an NVIDIA "
-             "GPU, which needs a build with libqkv_cuda.so");
+  const auto take = [&device](const std::string& text) {
+    try {
+      device = device_named(text);
+    } catch (const UsageError& error) {
+      option::reject("--device", error.what());
+    }
+  };
+  command.add_text("--device", take, wrapped(kDeviceHelp))
+      ->type_name(kDeviceNames)
+      ->default_str(name_of(device));
 }
 
 }  // namespace qkv::apps

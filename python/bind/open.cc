@@ -41,7 +41,7 @@ OpenOptions open_options(nb::dict given) {
   OpenOptions options;
   std::string text;
   if (take_value(given, "dtype", text)) options.load.dtype = dtype_named("dtype", text);
-  if (take_value(given, "device", text)) options.load.device = device_named(text);
+  if (take_value(given, "device", text)) parse_field("device", text, options.load.device);
   if (const auto adapter = take(given, "adapter"))
     options.load.adapter = hub::model_folder(nb::cast<std::filesystem::path>(*adapter).string());
   if (take_value(given, "cache_dtype", text))

@@ -346,7 +346,7 @@ std::vector<KernelSpeed> measure_kernels(const KernelSpeedOptions& options) {
     attention(stopwatch, {.length = length});
     attention(stopwatch, {.length = length, .causal = true});
   }
-  if (options.device == Device::cuda) {  // sizes that fill a GPU
+  if (is_cuda(options.device)) {  // sizes that fill a GPU
     products_in_place(stopwatch, 4096, 16384);
     for (const DType operands : {DType::f32, DType::bf16}) {
       attention(stopwatch, {.length = 32, .operands = operands});

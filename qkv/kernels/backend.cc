@@ -6,14 +6,9 @@
 namespace qkv::kernels {
 
 const Backend& backend(Device device) {
-  switch (device) {
-    case Device::cpu:
-      return cpu_backend();
-    case Device::reference:
-      return reference_backend();
-    case Device::cuda:
-      return cuda_backend();
-  }
+  if (device == Device::cpu) return cpu_backend();
+  if (device == Device::reference) return reference_backend();
+  if (is_cuda(device)) return cuda_backend(cuda_index(device));
   throw UsageError("device: expected one of kDevices, found an unknown one");
 }
 

@@ -182,6 +182,6 @@ const Backend& backend(Device device);
 // is in a library of its own, which the first call opens.
 const Backend& cpu_backend();
 const Backend& reference_backend();
-const Backend& cuda_backend();
+const Backend& cuda_backend(int index);  // of a GPU
 
 }  // namespace qkv::kernels

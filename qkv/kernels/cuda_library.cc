@@ -40,9 +40,10 @@ const CudaLibrary& open_library() {
 
 }  // namespace
 
-const Backend& cuda_backend() {
+const Backend& cuda_backend(int index) {
   static const CudaLibrary& library = open_library();
-  if (const char* const problem = library.problem()) throw UsageError(concat("device cuda: ", problem));
+  if (const char* const problem = library.select(index))
+    throw UsageError(concat("device ", name_of(cuda_device(index)), ": ", problem));
   return *library.table;
 }
 

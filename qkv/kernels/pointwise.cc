@@ -85,14 +85,29 @@ void total(const Tensor& x, float factor, Tensor& sums, int64_t i, Tensor scaled
       .total(address(x), x.numel(), factor, static_cast<double*>(address<void>(sums)) + i, address(scaled));
 }
 
-std::vector<double> doubles(const Tensor& bits) {
-  const Tensor host = to_host(bits);
+std::vector<double> doubles(std::span<const Tensor> bits) {
+  int64_t count = 0;
+  Device device = Device::cpu;
+  for (const Tensor& one : bits) {
+    if (!one.defined()) continue;
+    count += one.numel();
+    device = one.device();
+  }
+  if (count == 0) return {};
+  Tensor all = Tensor::empty({count}, DType::i64, device);
+  int64_t first = 0;
+  for (const Tensor& one : bits) {
+    if (!one.defined()) continue;
+    all.slice_rows(first, one.numel()).copy_from(one);
+    first += one.numel();
+  }
+  const Tensor host = to_host(all);
   std::vector<double> numbers;
   for (const int64_t one : host.values<int64_t>()) numbers.push_back(std::bit_cast<double>(one));
   return numbers;
 }
 
-std::vector<double> sums_of_squares(std::span<const Tensor> tensors) {
+Tensor sums_of_squares(std::span<const Tensor> tensors) {
   if (tensors.empty()) return {};
   Tensor all = Tensor::empty({std::ssize(tensors)}, DType::i64, tensors.front().device());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -101,7 +116,7 @@ std::vector<double> sums_of_squares(std::span<const Tensor> tensors) {
     backend_of("sum_of_squares", x, all)
         .sum_of_squares(address(x), x.numel(), static_cast<double*>(address<void>(all)) + i);
   }
-  return doubles(all);
+  return all;
 }
 
 bool all_finite(const Tensor& x) {

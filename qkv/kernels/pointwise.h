@@ -37,11 +37,12 @@ Tensor transposed(const Tensor& x);
 // sums[i], an i64 element whose bits are a double's, = the sum of x, in order; scaled [1] = factor * sum,
 // unless undefined.
 void total(const Tensor& x, float factor, Tensor& sums, int64_t i, Tensor scaled = {});
-// The doubles with these bits. Waits for the device.
-std::vector<double> doubles(const Tensor& bits);
+// The doubles with these bits, of i64 tensors [n] on one device, one after the other; undefined ones have
+// none. Waits for the device once.
+std::vector<double> doubles(std::span<const Tensor> bits);
 // The sum of squares of each tensor in double precision, in an order that depends on its number of elements
-// only. One wait for the device.
-std::vector<double> sums_of_squares(std::span<const Tensor> tensors);
+// only: i64 [tensors], the bits of doubles. Undefined without tensors.
+Tensor sums_of_squares(std::span<const Tensor> tensors);
 // Whether all elements are finite.
 bool all_finite(const Tensor& x);
 

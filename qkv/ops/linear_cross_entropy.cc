@@ -130,7 +130,7 @@ CrossEntropyResult linear_cross_entropy(const Variable& x, const LinearWeights& 
 }
 
 CrossEntropyResult::Sums CrossEntropyResult::sums() const {
-  const std::vector<double> both = kernels::doubles(totals);
+  const std::vector<double> both = kernels::doubles({&totals, 1});
   return {both[0], both[1]};
 }
 

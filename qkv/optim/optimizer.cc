@@ -88,8 +88,12 @@ bool Optimizer::takes_part(size_t i) const {
 }
 
 std::vector<double> Optimizer::squared_norms() const {
+  const Tensor own = squares();
+  return squared_norms(kernels::doubles({&own, 1}));
+}
+
+Tensor Optimizer::squares() const {
   const ProfileScope profile("optimizer");
-  std::vector<double> squares(parameters_.size(), kNoGradient);
   std::vector<Tensor> gradients;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (!takes_part(i)) continue;
@@ -102,11 +106,15 @@ std::vector<double> Optimizer::squared_norms() const {
     }
     gradients.push_back(gradient);
   }
-  const std::vector<double> found = kernels::sums_of_squares(gradients);
+  return kernels::sums_of_squares(gradients);
+}
+
+std::vector<double> Optimizer::squared_norms(std::span<const double> squares) const {
+  std::vector<double> norms(parameters_.size(), kNoGradient);
   for (size_t i = 0, next = 0; i < parameters_.size(); ++i) {
-    if (takes_part(i)) squares[i] = found[next++];
+    if (takes_part(i)) norms.at(i) = squares[next++];
   }
-  return squares;
+  return norms;
 }
 
 double Optimizer::step(double learning_rate, const std::vector<double>& squared_norms) {

@@ -76,6 +76,10 @@ class Optimizer {
   // The same in two parts, for optimizers that have a share each: the sum of squares of each own gradient, or
   // kNoGradient, and the step with those of all parameters.
   std::vector<double> squared_norms() const;
+  // Without a wait for the device: the sums of squares of the gradients that take part, as bits of doubles
+  // (kernels::sums_of_squares()); and their place among all parameters.
+  Tensor squares() const;
+  std::vector<double> squared_norms(std::span<const double> squares) const;
   double step(double learning_rate, const std::vector<double>& squared_norms);
   static constexpr double kNoGradient = -1;
   // Drops all gradients.

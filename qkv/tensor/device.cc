@@ -14,22 +14,38 @@ std::atomic<int64_t> waits = 0;
 }  // namespace
 
 const char* name_of(Device device) {
-  switch (device) {
-    case Device::cpu:
-      return "cpu";
-    case Device::reference:
-      return "reference";
-    case Device::cuda:
-      return "cuda";
-  }
-  return "unknown";
+  static constexpr std::array<const char*, kMostGpus + 2> kNames{
+      "cpu", "reference", "cuda", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7"};
+  const auto index = static_cast<size_t>(device);
+  return index < kNames.size() ? kNames[index] : "unknown";
 }
 
 Device device_named(std::string_view name) {
+  if (name == "auto") {
+    try {
+      device_memory(Device::cuda);
+      return Device::cuda;
+    } catch (const UsageError&) {
+      return Device::cpu;
+    }
+  }
+  if (name == "cuda:0") return Device::cuda;
   for (const Device device : kDevices) {
     if (name == name_of(device)) return device;
   }
-  throw UsageError(concat("device: expected cpu, reference or cuda, found \"", name, "\""));
+  for (int index = 1; index < kMostGpus; ++index) {
+    if (name == name_of(cuda_device(index))) return cuda_device(index);
+  }
+  throw UsageError(concat("expected cpu, cuda, cuda:N with N below ", kMostGpus,
+                          ", auto or reference, found '", name, "'"));
+}
+
+void parse_field(std::string_view field, std::string_view text, Device& device) {
+  try {
+    device = device_named(text);
+  } catch (const UsageError& error) {
+    throw UsageError(concat(field, ": ", error.what()));
+  }
 }
 
 DeviceMemory& device_memory(Device device) {

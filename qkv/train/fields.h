@@ -58,14 +58,15 @@ class Settings {
     void flag(FieldFlag one);
   };
 
-  // An enum's names are found by words(Enum), declared in the enum's namespace.
+  // An enum's names are found by words(Enum), declared in the enum's namespace, or it has functions
+  // parse_field() and field_text() there.
   template <class Value>
   Setting& add(std::string name, Value& value, bool decides_weights) {
     if (std::ranges::find(all_, name, &Setting::name) != all_.end())
       throw UsageError(concat(name, ": two settings have this name"));
     Setting setting{
         .name = std::move(name), .text = {}, .set = {}, .check = {}, .decides_weights = decides_weights};
-    if constexpr (std::is_enum_v<Value>) {
+    if constexpr (requires { words(value); }) {
       for (const auto& [word, meaning] : words(value))
         setting.names += concat(setting.names.empty() ? "" : "|", word);
       setting.text = [&value] { return field_text(words(value), value); };

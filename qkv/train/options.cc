@@ -9,15 +9,6 @@
 
 namespace qkv {
 
-static Words<Device> words(Device) {
-  static const auto kWords = [] {
-    std::array<std::pair<std::string_view, Device>, kDevices.size()> all;
-    for (size_t i = 0; i < all.size(); ++i) all[i] = {name_of(kDevices[i]), kDevices[i]};
-    return all;
-  }();
-  return kWords;
-}
-
 static Words<DType> words(DType) {
   static constexpr std::array<std::pair<std::string_view, DType>, 4> kWords{
       {{"f32", DType::f32}, {"bf16", DType::bf16}, {"f16", DType::f16}, {"int8", DType::i8}}};
@@ -68,9 +59,7 @@ static void list_settings(Settings& all, TrainOptions& o) {
              "Weights, sums and optimizer remain f32"});
   all.add("train.seed", o.seed, kDecidesWeights)
       .flag({"N", "Seed of initial weights, data order and dropout"});
-  all.add("train.device", o.device, kDecidesWeights)
-      .flag(
-          {"|", "Where to compute; reference: plain loops in double precision, slow, for checking numbers"});
+  all.add("train.device", o.device, kDecidesWeights).flag({kDeviceNames, kDeviceHelp});
   all.add("train.average_last", o.average_last, kDecidesWeights, at_least(0))
       .flag({"N", "Export the mean of the weights of the last N validations instead; 0: off"});
   all.add("train.max_epochs", o.max_epochs, kBookkeeping, at_least(0))

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,12 +80,46 @@ struct CurveShare {
   double sum = 0, count = 0;
 };
 
+// A sum that the device may still compute: the host reads those of a whole step at once.
+class CurveSum {
+ public:
+  CurveSum(double known) : known_(known) {}
+  // Element i of an i64 tensor of the bits of doubles (kernels::total()).
+  CurveSum(const Tensor& totals, int64_t i) : terms_{{totals.slice_rows(i, 1), 1}} {}
+  explicit CurveSum(const Variable& sum);  // f32 [1]
+
+  CurveSum& operator+=(const CurveSum& other);
+  CurveSum& operator*=(double factor);
+
+  // The tensors that value() needs the doubles of (kernels::doubles()), from the first of `found`, which it
+  // removes.
+  void append_to(std::vector<Tensor>& bits) const;
+  double value(std::span<const double>& found) const;
+
+ private:
+  struct Term {
+    Tensor bits;
+    double factor;
+  };
+  double known_ = 0;
+  std::vector<Term> terms_;
+};
+
+struct BatchCurve {
+  std::string name;
+  CurveSum sum;
+  double count;
+};
+
 struct BatchLoss {
   // The start of the backward pass: this batch's part of the whole step's loss.
   Variable loss;
   // "loss", the minimised objective, followed by other curves. All batches have the same names.
-  std::vector<CurveShare> curves;
+  std::vector<BatchCurve> curves;
 };
+
+// The curves' numbers. Waits for the device.
+std::vector<CurveShare> read(const std::vector<BatchCurve>& curves);
 
 struct Metric {
   std::string name;  // "bleu", "accuracy"

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "qkv/kernels/dispatch.h"
@@ -143,6 +144,29 @@ TEST(Backend, FollowsTheDeviceOfTheTensors) {
                          .y = result});
   const std::vector<float> normal = host_values(y), there_too = host_values(result);
   for (size_t i = 0; i < normal.size(); ++i) EXPECT_NEAR(there_too[i], normal[i], 1e-5f) << i;
+}
+
+TEST(Backend, GpusHaveNumbers) {
+  if (!testing::has_backend(Device::cuda)) GTEST_SKIP() << "needs the backend of cuda";
+  EXPECT_EQ(device_named("auto"), Device::cuda);
+  const Tensor x = numbers({4, 7}, 1), there = from_host(x, Device::cuda);
+  EXPECT_EQ(there.device(), Device::cuda);
+#ifndef QKV_CUDA_ON_HOST
+  GTEST_SKIP() << "the number of GPUs is unknown";
+#endif
+  // The version for the host has two.
+  const Device second = cuda_device(1);
+  Tensor other = from_host(x, second), result = empty_like(other);
+  EXPECT_EQ(result.device(), second);
+  kernels::add(other, other, result);
+  EXPECT_EQ(host_values(result)[3], 8);
+  EXPECT_EQ(message_of<UsageError>([&] { kernels::add(there, there, result); }),
+            "add: expected tensors on one device, found [4, 7] on cuda and [4, 7] on cuda:1");
+  EXPECT_EQ(message_of<UsageError>([&] { other.copy_from(there); }),
+            "copy: tensor [4, 7] from device cuda to cuda:1: copy it to the host first");
+  std::thread([freed = std::move(other)] {}).join();
+  EXPECT_EQ(message_of<UsageError>([&] { from_host(x, cuda_device(2)); }),
+            "device cuda:2: expected a GPU with a number below 2");
 }
 
 TEST(Backend, RejectsTensorsOnDifferentDevices) {

@@ -92,7 +92,7 @@ class FaultyTask : public CharacterTask {
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override {
     BatchLoss result = CharacterTask::loss(batch, step, context);
     if (faults_.no_curves) result.curves.clear();
-    if (faults_.other_curves && ++calls_ > 1) result.curves.push_back({"other", 1, 1});
+    if (faults_.other_curves && ++calls_ > 1) result.curves.push_back({"other", 1.0, 1});
     if (faults_.no_loss) result.loss = {};
     return result;
   }

@@ -57,7 +57,7 @@ class CharacterTask : public Task {
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override {
     const CrossEntropyResult result = run(static_cast<const Examples&>(batch).begins, train_, context,
                                           1.0f / static_cast<float>(step.labels));
-    return {result.loss, {{"loss", result.sums().loss, static_cast<double>(batch.size.labels)}}};
+    return {result.loss, {{"loss", CurveSum(result.totals, 0), static_cast<double>(batch.size.labels)}}};
   }
 
   std::vector<Metric> metrics() const override {

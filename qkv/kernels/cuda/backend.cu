@@ -1,11 +1,8 @@
 // The table of kernels, which the program finds in the library that it opens for --device cuda.
 
-#include <string>
-
-#include "qkv/base/error.h"
-#include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/kernels.h"
 #include "qkv/kernels/cuda/library.h"
+#include "qkv/kernels/cuda/memory.h"
 
 namespace qkv::kernels::cuda {
 namespace {
@@ -70,33 +67,7 @@ constexpr Backend kBackend{
     .all_finite = all_finite,
 };
 
-#ifdef __CUDACC__
-
-const char* problem() {
-  static const std::string found = [] {
-    int driver = 0, devices = 0, major = 0;
-    cudaDriverGetVersion(&driver);
-    if (driver == 0) return std::string("expected an NVIDIA driver, found none");
-    if (driver < CUDART_VERSION)
-      return concat("expected an NVIDIA driver for CUDA ", CUDART_VERSION / 1000, ".",
-                    CUDART_VERSION % 1000 / 10, ", found one for ", driver / 1000, ".", driver % 1000 / 10);
-    const cudaError_t error = cudaGetDeviceCount(&devices);
-    if (error != cudaSuccess || devices == 0)
-      return concat("expected a GPU, found none: ", cudaGetErrorString(error));
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
-    if (major < 8) return concat("expected a GPU of compute capability 8.0 or more, found ", major, ".x");
-    return std::string();
-  }();
-  return found.empty() ? nullptr : found.c_str();
-}
-
-#else
-
-const char* problem() { return nullptr; }
-
-#endif
-
-constexpr CudaLibrary kLibrary{.problem = problem, .table = &kBackend};
+constexpr CudaLibrary kLibrary{.select = select_gpu, .table = &kBackend};
 
 }  // namespace
 }  // namespace qkv::kernels::cuda

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #endif
 
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -87,6 +88,13 @@ using Key =
 
 int64_t rows_of_class(int64_t m) { return m <= kManyRows ? kManyRows : 32 * kManyRows; }
 
+// Of one GPU.
+struct Blas {
+  Library library = open_library();
+  Array<std::byte> workspace{static_cast<int64_t>(kWorkspace)};
+  std::map<Key, cublasLtMatmulAlgo_t> algorithms;
+};
+
 struct Description {
   const Library& library;
   cublasLtMatmulDesc_t product = nullptr;
@@ -163,9 +171,10 @@ void gemm(const Gemm& g) {
   if (g.k == 0) return put_empty_sums(g);
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  static const Library library = open_library();
-  static const Array<std::byte> workspace(static_cast<int64_t>(kWorkspace));
-  static std::map<Key, cublasLtMatmulAlgo_t> algorithms;
+  static std::array<Blas*, kMostGpus> blas{};  // never destroyed, as the driver may end before them
+  Blas*& of_gpu = blas.at(static_cast<size_t>(selected_gpu()));
+  if (of_gpu == nullptr) of_gpu = new Blas;
+  auto& [library, workspace, algorithms] = *of_gpu;
 
   // A sum over rows of a batch (a gradient of a weight) may have any length.
   const int64_t m = g.a.transposed ? g.m : rows_of_class(g.m);

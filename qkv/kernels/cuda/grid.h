@@ -83,7 +83,7 @@ struct Thread {
   }
 };
 
-// The stream of all work of this process; null on the host.
+// The stream of all work of this process on the selected GPU; null on the host.
 void* stream();
 // Throws Error, naming the step, if CUDA has reported an error.
 void require_success(const char* step);

@@ -10,8 +10,9 @@ inline constexpr const char* kCudaLibrarySymbol = "qkv_cuda_library";
 
 struct CudaLibrary {
   size_t table_bytes = sizeof(Backend);  // of this build
-  // Null if a GPU can be used, else what was expected and what was found.
-  const char* (*problem)() = nullptr;
+  // Makes a GPU the one that this thread's calls of the table use. Null if it can be used, else what was
+  // expected and what was found.
+  const char* (*select)(int index) = nullptr;
   const Backend* table = nullptr;
 };
 

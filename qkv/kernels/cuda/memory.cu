@@ -1,8 +1,11 @@
 #include "qkv/kernels/cuda/memory.h"
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 
 #include "qkv/base/error.h"
@@ -19,20 +22,65 @@ void require_success(const char* step) {
   throw Error(concat("device cuda: ", step, ": ", cudaGetErrorString(error)));
 }
 
-void* stream() {
-  static cudaStream_t const instance = [] {
-    // Freed blocks stay in the pool for the next ones.
-    cudaMemPool_t pool = nullptr;
-    uint64_t all = UINT64_MAX;
-    cudaDeviceGetDefaultMemPool(&pool, 0);
-    cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
-    cudaStream_t made = nullptr;
-    cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
-    require_success("the stream");
-    return made;
-  }();
-  return instance;
+namespace {
+
+struct Gpu {
+  std::string problem;  // empty: it can be used
+  cudaStream_t stream = nullptr;
+};
+
+std::string problem_of(int index) {
+  int driver = 0, devices = 0, major = 0;
+  cudaDriverGetVersion(&driver);
+  if (driver == 0) return "expected an NVIDIA driver, found none";
+  if (driver < CUDART_VERSION)
+    return concat("expected an NVIDIA driver for CUDA ", CUDART_VERSION / 1000, ".",
+                  CUDART_VERSION % 1000 / 10, ", found one for ", driver / 1000, ".", driver % 1000 / 10);
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  if (error != cudaSuccess || devices == 0)
+    return concat("expected a GPU, found none: ", cudaGetErrorString(error));
+  if (index >= devices) return concat("expected a GPU with a number below ", devices);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
+  if (major < 8) return concat("expected a GPU of compute capability 8.0 or more, found ", major, ".x");
+  return "";
 }
+
+cudaStream_t stream_of(int index) {
+  // Freed blocks stay in the pool for the next ones.
+  cudaMemPool_t pool = nullptr;
+  uint64_t all = UINT64_MAX;
+  cudaDeviceGetDefaultMemPool(&pool, index);
+  cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
+  cudaStream_t made = nullptr;
+  cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
+  require_success("the stream");
+  return made;
+}
+
+thread_local int selected = -1;
+thread_local cudaStream_t selected_stream = nullptr;
+
+}  // namespace
+
+const char* select_gpu(int index) {
+  // Another library in this process may have changed the thread's device.
+  if (int current = -1; index == selected && cudaGetDevice(&current) == cudaSuccess && current == index)
+    return nullptr;
+  static std::mutex mutex;
+  static std::array<std::optional<Gpu>, kMostGpus> gpus;
+  const std::lock_guard lock(mutex);
+  std::optional<Gpu>& gpu = gpus.at(static_cast<size_t>(index));
+  if (!gpu) gpu.emplace(Gpu{.problem = problem_of(index)});
+  if (!gpu->problem.empty()) return gpu->problem.c_str();
+  cudaSetDevice(index);
+  require_success("its selection");
+  if (gpu->stream == nullptr) gpu->stream = stream_of(index);
+  selected = index;
+  selected_stream = gpu->stream;
+  return nullptr;
+}
+
+void* stream() { return selected_stream; }
 
 namespace {
 
@@ -75,6 +123,19 @@ void* stream() { return nullptr; }
 
 namespace {
 
+constexpr int kGpusOfHost = 2;  // for tests
+thread_local int selected = -1;
+
+}  // namespace
+
+const char* select_gpu(int index) {
+  if (index >= kGpusOfHost) return "expected a GPU with a number below 2";
+  selected = index;
+  return nullptr;
+}
+
+namespace {
+
 // Floats of new memory are NaN, as on the reference device.
 std::byte* take(size_t bytes) {
   auto* const block = static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
@@ -98,8 +159,16 @@ void zero_rows(const ByteRows& to, size_t row_bytes, size_t rows) {
 
 #endif
 
+int selected_gpu() { return selected; }
+
 Storage Memory::allocate(size_t bytes) {
-  return {take(bytes < 64 ? 64 : bytes), [](std::byte* block) { give(block); }};
+  // A tensor may be freed by a thread that uses another GPU, or none.
+  return {take(bytes < 64 ? 64 : bytes), [gpu = selected](std::byte* block) {
+            const int before = selected;
+            select_gpu(gpu);
+            give(block);
+            if (before >= 0) select_gpu(before);
+          }};
 }
 
 void Memory::copy(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,

@@ -1,5 +1,5 @@
 #pragma once
-// Memory of a CUDA device, and arrays of arguments that are copied there.
+// Memory of the selected GPU, and arrays of arguments that are copied there.
 
 #include <cstdint>
 #include <span>
@@ -8,6 +8,11 @@
 #include "qkv/tensor/device_memory.h"
 
 namespace qkv::kernels::cuda {
+
+// Makes a GPU the one that this thread uses. Null if it can be used, else what was expected and what was
+// found.
+const char* select_gpu(int index);
+int selected_gpu();
 
 // Blocks of CUDA's pool, allocated and freed in the order of the stream.
 class Memory final : public DeviceMemory {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -13,6 +14,7 @@
 #include "qkv/base/hash.h"
 #include "qkv/base/log.h"
 #include "qkv/kernels/instruction_set.h"
+#include "qkv/kernels/pointwise.h"
 #include "qkv/ops/on_gradient.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/tape.h"
@@ -302,8 +304,18 @@ StepResult Replica::step(double learning_rate, int64_t step, int64_t batches_bef
   return result;
 }
 
+// The tensors of the curves, of one number each.
+std::vector<Tensor> Replica::bits_of(const std::vector<Submitted>& batches) {
+  std::vector<Tensor> bits;
+  for (const Submitted& batch : batches) {
+    for (const BatchCurve& curve : batch.curves) curve.sum.append_to(bits);
+  }
+  return bits;
+}
+
 StepResult Replica::step_here(const Call& call) {
   Share own;
+  std::vector<Submitted> batches;
   struct Clear {
     Replica& replica;
     ~Clear() {
@@ -318,8 +330,8 @@ StepResult Replica::step_here(const Call& call) {
     if (!ranks_.is_root()) load();
     const double waited = weights_.waited();
     const BatchRange range = batches_of_rank(options_.accumulate, ranks_.rank(), ranks_.size());
-    for (int64_t i = range.begin; i < range.end; ++i)
-      own.curves.push_back(run_batch(*batches_.batches.at(static_cast<size_t>(i)), call, i));
+    for (int64_t i = range.begin; i < range.end; ++i) batches.push_back(submit(i, call));
+    if (ranks_.size() > 1) own.curves = shares_of(batches, kernels::doubles(bits_of(batches)), call);
     own.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
     own.computing = own.seconds - (weights_.waited() - waited);
   } catch (...) {
@@ -332,7 +344,6 @@ StepResult Replica::step_here(const Call& call) {
   StepResult result;
   double longest = own.seconds;
   if (ranks_.size() == 1) {
-    result.curves = std::move(own.curves);
     result.stop = own.stop;
   } else {
     const std::vector<json> all = all_gather(ranks_, to_json(own));
@@ -346,8 +357,16 @@ StepResult Replica::step_here(const Call& call) {
   }
   if (sums()) sum_.give();
 
-  std::vector<double> squares = optimizer_->squared_norms();
-  if (ranks_.size() > 1) {
+  std::vector<double> squares;
+  if (ranks_.size() == 1) {  // the host waits for the device here only
+    std::vector<Tensor> bits = bits_of(batches);
+    const size_t of_curves = bits.size();
+    bits.push_back(optimizer_->squares());
+    const std::vector<double> found = kernels::doubles(bits);
+    result.curves = shares_of(batches, found, call);
+    squares = optimizer_->squared_norms(std::span(found).subspan(of_curves));
+  } else {
+    squares = optimizer_->squared_norms();
     const std::vector<json> all = all_gather(ranks_, squares);
     for (size_t i = 0; i < squares.size(); ++i) squares[i] = all[static_cast<size_t>(sum_.owners()[i])][i];
   }
@@ -369,25 +388,43 @@ StepResult Replica::step_here(const Call& call) {
   return result;
 }
 
-std::vector<CurveShare> Replica::run_batch(const Batch& batch, const Call& call, int64_t index) {
+BatchLoss Replica::forward(int64_t index, const Call& call) const {
   nn::ForwardContext context{.training = true,
                              .seed = options_.seed,
                              .step = static_cast<uint32_t>(call.batches_before + index + 1),
                              .recompute = options_.recompute,
                              .operands = options_.precision};
-  Tape tape;
-  BatchLoss result = task_.loss(batch, batches_.size, context);
+  BatchLoss result = task_.loss(*batches_.batches.at(static_cast<size_t>(index)), batches_.size, context);
   if (result.curves.empty()) throw UsageError("task: expected the curve of a batch's loss, found none");
-  const double loss = result.curves.front().sum;
-  if (!std::isfinite(loss)) {
+  return result;
+}
+
+Replica::Submitted Replica::submit(int64_t index, const Call& call) {
+  Tape tape;
+  BatchLoss result = forward(index, call);
+  std::optional<OnGradient> take;
+  if (sums()) take.emplace(leaves_, [this, index](size_t leaf) { sum_.take(leaf, index); });
+  tape.backward(result.loss);
+  return {index, std::move(result.curves)};
+}
+
+std::vector<std::vector<CurveShare>> Replica::shares_of(const std::vector<Submitted>& batches,
+                                                        std::span<const double> found,
+                                                        const Call& call) const {
+  std::vector<std::vector<CurveShare>> all;
+  for (const auto& [index, curves] : batches) {
+    std::vector<CurveShare>& shares = all.emplace_back();
+    for (const BatchCurve& curve : curves)
+      shares.push_back({curve.name, curve.sum.value(found), curve.count});
+    const double loss = shares.front().sum;
+    if (std::isfinite(loss)) continue;
+    const Tape tape;
+    forward(index, call);  // the same numbers again, as the weights have not changed
     throw NumericError(concat("step ", call.step_number, ": the loss is ",
                               std::isnan(loss) ? "NaN" : "infinite", ", first seen in ",
                               tape.first_non_finite().value_or("the loss itself")));
   }
-  std::optional<OnGradient> take;
-  if (sums()) take.emplace(leaves_, [this, index](size_t leaf) { sum_.take(leaf, index); });
-  tape.backward(result.loss);
-  return std::move(result.curves);
+  return all;
 }
 
 void Replica::warn_of_slow_ranks(const std::vector<double>& seconds) {

@@ -94,7 +94,18 @@ class Replica {
   void restart_feed_here(data::CursorState from);
   StepResult step_here(const Call& call);
   bool sums() const { return options_.accumulate > 1 || options_.gradient_dtype != DType::f32; }
-  std::vector<CurveShare> run_batch(const Batch& batch, const Call& call, int64_t index);
+  // A batch of the step, whose passes a device may still run.
+  struct Submitted {
+    int64_t index;
+    std::vector<BatchCurve> curves;
+  };
+  BatchLoss forward(int64_t index, const Call& call) const;
+  Submitted submit(int64_t index, const Call& call);
+  static std::vector<Tensor> bits_of(const std::vector<Submitted>& batches);
+  // `found` begins with the doubles of the batches' curves. Throws NumericError for a loss that is not
+  // finite.
+  std::vector<std::vector<CurveShare>> shares_of(const std::vector<Submitted>& batches,
+                                                 std::span<const double> found, const Call& call) const;
   void warn_of_slow_ranks(const std::vector<double>& seconds);
   std::optional<Evaluation> evaluate_here(EvaluationRequest request, bool replaced);
   void share_parameters(const std::vector<double>& squared_norms);

@@ -212,7 +212,7 @@ TEST_F(CommandLine, SuggestsTheLikelyWord) {
          "--dtype: expected one of bf16, f16, int8, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, iq4_nl, "
          "int4, found 'itn8'; did you mean 'int8'?");
   expect("translate model --device accelerator",
-         "--device: expected one of cpu, reference, cuda, found 'accelerator'\n");
+         "--device: expected cpu, cuda, cuda:N with N below 8, auto or reference, found 'accelerator'\n");
   expect("inspect --preset bse",
          "--preset: expected one of tiny, small, base, big, found 'bse'; did you mean 'base'?");
   expect("train translation --src a --tgt b --out c --schedule cosin",

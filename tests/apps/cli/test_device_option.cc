@@ -50,12 +50,14 @@ TEST_F(DeviceOption, GivesTheSameVectorsAndProbabilities) {
 
 TEST_F(DeviceOption, NamesTheDevices) {
   expect_refused("embed %bert_base --device gpu", 2,
-                 {"--device: expected one of cpu, reference, cuda, found 'gpu'"}, "a\n");
+                 {"--device: expected cpu, cuda, cuda:N with N below 8, auto or reference, found 'gpu'"},
+                 "a\n");
 }
 
 TEST_F(DeviceOption, NamesTheLibraryThatCudaNeeds) {
   Environment environment;
   environment.set({{"QKV_CUDA_LIBRARY", "/nowhere/libqkv_cuda.so"}});
+  EXPECT_EQ(run_on("auto", "embed %bert_base", "a\n"), run_on("cpu", "embed %bert_base", "a\n"));
   expect_refused("embed %bert_base --device cuda", 2,
                  {"device cuda: expected qkv's library for CUDA (scripts/build cuda), found none: "
                   "/nowhere/libqkv_cuda.so: cannot open shared object file"},

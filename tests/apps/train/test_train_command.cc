@@ -279,7 +279,7 @@ TEST_F(TrainCommand, TrainsOnTheReferenceDevice) {
   std::vector<std::string> other = few;
   other.insert(other.end(), {"--device", "gpu"});
   expect_failure(run_qkv(training("none", other)), 2,
-                 {"--device: expected one of cpu, reference, cuda, found 'gpu'"});
+                 {"--device: expected cpu, cuda, cuda:N with N below 8, auto or reference, found 'gpu'"});
 }
 
 TEST_F(TrainCommand, SpeaksOfItsOwnOptions) {

@@ -111,7 +111,7 @@ TEST_F(ImageTraining, MixupMixesImagesAndLosses) {
     first = 0.9 * first + 0.05;
     expected -= first * (a - total) + (1 - first) * (b - total);
   }
-  EXPECT_NEAR(loss.curves.at(0).sum, expected, 1e-4);
+  EXPECT_NEAR(read(loss.curves).at(0).sum, expected, 1e-4);
   EXPECT_EQ(loss.curves.at(0).count, 16);
   EXPECT_NEAR(static_cast<double>(loss.loss.value().item()), expected / 32, 1e-5);
 }

@@ -177,8 +177,8 @@ BatchLoss EmbedTask::loss(const Batch& batch, const BatchSize& step, nn::Forward
   const Variable vectors = pooled_rows(model_(ids, context), ids.offsets, inputs_.options.pooling);
   const int64_t n = own.size.items;
   const Variable sum = pair_loss(loss_, slice(vectors, 0, 0, n), slice(vectors, 0, n, n), own);
-  const double value = to_host(sum.value()).item();
-  return {scaled(sum, 1.0f / static_cast<float>(step.labels)), {{"loss", value, static_cast<double>(n)}}};
+  return {scaled(sum, 1.0f / static_cast<float>(step.labels)),
+          {{"loss", CurveSum(sum), static_cast<double>(n)}}};
 }
 
 void EmbedTask::begin(const std::filesystem::path& folder) const {

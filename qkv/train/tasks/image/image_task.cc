@@ -207,9 +207,8 @@ BatchLoss ImageTask::loss(const Batch& batch, const BatchSize& step, nn::Forward
     sum = weighted_sum(sum, from_host(Tensor::from(own.weights, shape), device)) +
           weighted_sum(others, from_host(Tensor::from(other_weights, shape), device));
   }
-  const double total = to_host(sum.value()).item();
   return {scaled(sum, 1.0f / static_cast<float>(step.labels)),
-          {{"loss", total, static_cast<double>(batch.size.labels)}}};
+          {{"loss", CurveSum(sum), static_cast<double>(batch.size.labels)}}};
 }
 
 std::vector<Metric> ImageTask::metrics() const {

@@ -144,7 +144,7 @@ BatchLoss LabelTask::loss(const Batch& batch, const BatchSize& step, nn::Forward
                            .label_smoothing = inputs_.options.label_smoothing,
                            .reduction = Reduction::sum});
   return {scaled(sum, 1.0f / static_cast<float>(step.labels)),
-          {{"loss", double{to_host(sum.value()).item()}, static_cast<double>(batch.size.labels)}}};
+          {{"loss", CurveSum(sum), static_cast<double>(batch.size.labels)}}};
 }
 
 std::optional<Evaluation> LabelTask::evaluate(const EvaluationRequest& request) const {

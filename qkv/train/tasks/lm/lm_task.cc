@@ -80,10 +80,11 @@ BatchLoss LmTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardCon
   const CrossEntropyResult result = model_.logits().cross_entropy(
       hidden, Tensor::from(rows.labels, {std::ssize(rows.labels)}),
       {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()});
-  if (!context.balance) return {result.loss, {{"loss", result.sums().loss, labels}}};
+  CurveSum sum(result.totals, 0);
+  if (!context.balance) return {result.loss, {{"loss", sum, labels}}};
   const double balance = context.balance->loss() * labels;
-  return {result.loss,
-          {{"loss", result.sums().loss + coefficient * balance, labels}, {"balance", balance, labels}}};
+  sum += coefficient * balance;
+  return {result.loss, {{"loss", sum, labels}, {"balance", balance, labels}}};
 }
 
 std::vector<Metric> LmTask::metrics() const {

@@ -118,7 +118,7 @@ BatchLoss PretrainBertTask::loss(const Batch& batch, const BatchSize& step,
       selected, list(rows.labels),
       {.factor = 1.0f / static_cast<float>(step.labels), .layout = context.weight_layout()});
   const auto labels = static_cast<double>(batch.size.labels), pairs = static_cast<double>(batch.size.items);
-  const double masked_sum = masked.sums().loss;
+  const CurveSum masked_sum(masked.totals, 0);
   BatchLoss result{masked.loss, {{"loss", masked_sum, labels}, {"masked_loss", masked_sum, labels}}};
   if (!model_.config().next_sentence) return result;
   if (rows.not_next.empty()) {  // of a warm-up
@@ -127,12 +127,13 @@ BatchLoss PretrainBertTask::loss(const Batch& batch, const BatchSize& step,
   }
   const Variable next = cross_entropy(model_.next_sentence(hidden, inputs.offsets), list(rows.not_next),
                                       {.reduction = Reduction::sum});
-  const auto next_sum = static_cast<double>(to_host(next.value()).item());
+  const CurveSum next_sum(next);
   // The two means have different counts. Scaled by labels per pair of the step, the second sum divided by the
   // step's labels is the mean over its pairs.
-  const double labels_per_pair = static_cast<double>(step.labels) / static_cast<double>(step.items);
+  CurveSum scaled_sum = next_sum;
+  scaled_sum *= static_cast<double>(step.labels) / static_cast<double>(step.items);
   result.loss = masked.loss + next * (1.0f / static_cast<float>(step.items));
-  result.curves.front().sum += next_sum * labels_per_pair;
+  result.curves.front().sum += scaled_sum;
   result.curves.push_back({"nsp_loss", next_sum, pairs});
   return result;
 }

@@ -99,8 +99,8 @@ BatchLoss TranslationTask::loss(const Batch& batch, const BatchSize& step,
                                      .factor = 1.0f / static_cast<float>(step.labels),
                                      .layout = context.weight_layout()});
   const double labels = static_cast<double>(batch.size.labels);
-  const CrossEntropyResult::Sums sums = result.sums();
-  return {result.loss, {{"loss", sums.loss, labels}, {"nll", sums.nll, labels}}};
+  return {result.loss,
+          {{"loss", CurveSum(result.totals, 0), labels}, {"nll", CurveSum(result.totals, 1), labels}}};
 }
 
 std::vector<Metric> TranslationTask::metrics() const {
