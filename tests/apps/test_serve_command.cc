@@ -355,7 +355,11 @@ TEST_F(Serve, RefusesBadArguments) {
   expect_refused("serve %marian --deadline nan", 2, {"--deadline"});
   expect_refused("serve %marian --host nowhere.example", 2, {"host: expected an IP address"});
   expect_refused("serve %marian --certificate a.pem", 2, {"private_key"});
+  expect_refused("serve %marian --cache-dtype q8_0", 2, {"cache dtype q8_0: expected keys and values"});
+  expect_refused("serve %hub/gpt2 --cache-dtype q8_0", 2, {"cache dtype q8_0: expected keys and values"});
   expect_refused("serve a=%marian a=%llama", 2, {"two called 'a'"});
+  expect_refused("serve %marian %llama --adapter %adapter_gpt2", 2,
+                 {"--adapter: expected one model, found 2; qkv merge"});
   expect_refused("serve %marian --key-file @/keys", 1, {"keys", "expected at least one API key"});
   expect_refused("serve @/none", 1, {"none"});
   expect_refused("serve %marian --port 0 --log @/no/log", 1, {"no/log: cannot be opened"});

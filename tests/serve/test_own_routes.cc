@@ -58,6 +58,8 @@ TEST(OwnRoutes, TakeNeutralValues) {
             json_of(post(service, "/v1/translate", {{"text", "forty"}, {"alternatives", 2}})));
   expect_error(post(service, "/v1/translate", {{"text", "forty"}, {"alternatives", 2}, {"nbest", 2}}), 400,
                {"alternatives"});
+  expect_error(post(service, "/v1/translate", {{"text", "forty"}, {"beam", 1}, {"nbest", 3}}), 400,
+               {"nbest: expected at most the beam's size of 1, found 3"});
   EXPECT_EQ(json_of(post(service, "/v1/attention", {{"text", "forty"}, {"tile", 0}, {"text_pair", ""}})),
             json_of(post(service, "/v1/attention", {{"text", "forty"}})));
 }

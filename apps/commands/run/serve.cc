@@ -113,7 +113,7 @@ serve::ServerOptions server_options(const ServeArguments& arguments, const std::
   options.service.load = arguments.load;
   if (!arguments.load.adapter.empty() && arguments.models.size() > 1) {
     throw UsageError(concat("--adapter: expected one model, found ", arguments.models.size(),
-                            "; a folder with an adapter names its base, and is a model by itself"));
+                            "; qkv merge writes a folder that is a model by itself"));
   }
   options.service.work.engine = arguments.engine.engine;
   options.service.work.step_model = arguments.engine.step_model;

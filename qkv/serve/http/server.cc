@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "qkv/base/error.h"
+#include "qkv/base/files.h"
 #include "qkv/serve/http/connection.h"
 
 namespace qkv::serve {
@@ -84,10 +85,10 @@ std::optional<asio::ssl::context> tls_context(const HttpOptions& options) {
   context.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                       asio::ssl::context::no_tlsv1_1);
   error_code error;
-  context.use_certificate_chain_file(options.certificate, error);
+  context.use_certificate_chain(asio::buffer(read_file(options.certificate)), error);
   if (error)
     throw IoError(concat(options.certificate, ": expected a PEM certificate chain: ", error.message()));
-  context.use_private_key_file(options.private_key, asio::ssl::context::pem, error);
+  context.use_private_key(asio::buffer(read_file(options.private_key)), asio::ssl::context::pem, error);
   if (error) {
     throw IoError(
         concat(options.private_key, ": expected the certificate's private key in PEM: ", error.message()));

@@ -91,7 +91,8 @@ pipelines::TranslateOptions translate_options(Fields& fields, const pipelines::T
     search.min_new_tokens = std::min(search.min_new_tokens, search.max_new_tokens);
   search.sampling = sampling_of(fields);
   if (search.sampling && !fields.find("beam")) search.beam = 1;
-  if (!search.sampling && !search.alternatives) search.beam = std::max(search.beam, search.nbest);
+  if (!search.sampling && !search.alternatives && !fields.find("beam"))
+    search.beam = std::max(search.beam, search.nbest);
   options.truncate = fields.boolean("truncate");
   options.trace = fields.boolean("trace");
   options.alignment = shown.alignment = fields.boolean("alignment");

@@ -196,19 +196,18 @@ ServedModel::ServedModel(std::string name, std::filesystem::path folder, const m
   options.step_model.validate();
   std::visit(Opener{pipelines_, kind_, tasks_}, opened_);
   serial_ = std::make_unique<SerialWorker>(options.queue);
+  const auto decode = [&](const auto& pipeline) {
+    const auto engine = [&pipeline, options] {
+      return pipeline.make_engine(options.engine, options.step_model);
+    };
+    engine();  // refuses here, and not on the worker's thread, options that do not fit the model
+    decoder_ = std::make_unique<DecodeWorker>(engine, options.engine, options.queue);
+  };
   if (pipelines_.translator) {
     languages_ = languages_of(folder_);
-    const qkv::pipelines::Translator& translator = *pipelines_.translator;
-    const auto engine = [&translator, options] {
-      return translator.make_engine(options.engine, options.step_model);
-    };
-    decoder_ = std::make_unique<DecodeWorker>(engine, options.engine, options.queue);
+    decode(*pipelines_.translator);
   } else if (pipelines_.generator) {
-    const qkv::pipelines::TextGenerator& generator = *pipelines_.generator;
-    const auto engine = [&generator, options] {
-      return generator.make_engine(options.engine, options.step_model);
-    };
-    decoder_ = std::make_unique<DecodeWorker>(engine, options.engine, options.queue);
+    decode(*pipelines_.generator);
   } else if (pipelines_.embedder) {
     text_encoder_ = make_text_encoder(pipelines_.embedder->model(), options.encode);
   } else if (pipelines_.image_embedder) {
