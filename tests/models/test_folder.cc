@@ -123,12 +123,14 @@ TEST(Folder, StoresDecodingDefaults) {
         R"({"num_beams": 0})", R"({"num_beams": 1.5})", R"({"max_length": 4294967316})", R"({"top_k": -1})",
         R"({"max_new_tokens": 99999999999999999999})", R"({"min_length": true})",
         R"({"sequence_bias": [[[], 1.0]]})", R"({"sequence_bias": [[4]]})", R"({"suppress_tokens": [-2]})",
-        R"({"forced_bos_token_id": [1]})", R"({"exponential_decay_length_penalty": [3]})",
-        R"({"wings": 2})"}) {
+        R"({"forced_bos_token_id": [1]})", R"({"exponential_decay_length_penalty": [3]})", R"({"wings": 2})",
+        R"({"max_new_tokens": 0})", R"({"do_sample": true, "temperature": 0})"}) {
     folder.write("generation_config.json", wrong);
     const std::string message = message_of<DataError>([&] { load_generation_defaults(folder.path()); });
     EXPECT_NE(message.find("generation_config.json"), std::string::npos) << message;
   }
+  folder.write("generation_config.json", R"({"do_sample": false, "temperature": 0})");
+  EXPECT_EQ(load_generation_defaults(folder.path()).sampling.temperature, 0) << "of no effect";
 }
 
 TEST(Folder, ErrorExplainsHowToConvertPickles) {

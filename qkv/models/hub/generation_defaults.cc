@@ -180,15 +180,22 @@ GenerationDefaults load_generation_defaults(const std::filesystem::path& folder,
   visit_defaults(defaults, [&](std::string_view key, auto& field) {
     if (const auto found = object.find(key)) read(*found, key, field);
   });
+  if (object.boolean("do_sample", false)) {
+    try {
+      require_ranges(defaults.sampling);
+    } catch (const UsageError& error) {
+      throw DataError(concat(defaults.file, ": ", error.what()));
+    }
+  }
   defaults.eos_ids = ids_of(object.find("eos_token_id"));
   defaults.forced_eos_ids = ids_of(object.find("forced_eos_token_id"));
-  const auto tokens = [&](const char* key, int counted_beside, int& field) {
+  const auto tokens = [&](const char* key, int counted_beside, int& field, int least = 0) {
     if (const auto found = object.find(key))
-      field = static_cast<int>(std::max(found->integer(0, kMaxTokens) - counted_beside, int64_t{0}));
+      field = static_cast<int>(std::max(found->integer(least, kMaxTokens) - counted_beside, int64_t{0}));
   };
   const int start = prompt ? 0 : kStart, end = prompt || defaults.forced_eos_ids.empty() ? 0 : 1;
   tokens("max_length", start + end, prompt ? defaults.max_length : defaults.max_new_tokens);
-  tokens("max_new_tokens", end, defaults.max_new_tokens);
+  tokens("max_new_tokens", end, defaults.max_new_tokens, 1);
   if (object.has("max_new_tokens")) defaults.max_length = 0;
   defaults.max_new_tokens = std::max(defaults.max_new_tokens, 1);
   tokens("min_length", start, prompt ? defaults.min_length : defaults.min_new_tokens);
