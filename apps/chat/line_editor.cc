@@ -12,6 +12,7 @@
 
 #include "apps/chat/interrupt.h"
 #include "apps/terminal.h"
+#include "qkv/base/error.h"
 #include "qkv/base/utf8.h"
 
 namespace qkv::apps {
@@ -90,7 +91,12 @@ struct LineEditor::Terminal {
 };
 
 LineEditor::LineEditor() {
-  if (stdin_is_terminal()) terminal_ = std::make_unique<Terminal>();
+  if (stdin_is_terminal()) {
+    terminal_ = std::make_unique<Terminal>();
+  } else {
+    std::ios::sync_with_stdio(false);
+    std::cin.exceptions(std::ios_base::badbit);  // a read error is not an end of input
+  }
 }
 
 LineEditor::~LineEditor() = default;
@@ -98,7 +104,12 @@ LineEditor::~LineEditor() = default;
 LineEditor::Line LineEditor::read_line(const std::string& prompt) {
   if (terminal_ == nullptr) {
     std::string line;
-    if (!std::getline(std::cin, line)) return {Kind::end};
+    try {
+      if (!std::getline(std::cin, line)) return {Kind::end};
+    } catch (const std::ios_base::failure& error) {
+      throw IoError(concat("stdin: cannot be read after line ", lines_, ": ", error.code().message()));
+    }
+    ++lines_;
     if (line.ends_with('\r')) line.pop_back();
     return {Kind::text, line};
   }

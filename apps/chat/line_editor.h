@@ -1,6 +1,7 @@
 #pragma once
 // Lines of a conversation: typed at a terminal, with editing and history (libedit), or read from a file.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -22,7 +23,7 @@ class LineEditor {
 
   bool interactive() const { return terminal_ != nullptr; }
   // The next input. A backslash at the end of a line joins the next line to it. `interrupted`: Ctrl-C
-  // (Interrupt) dropped the input, which was empty if the text is.
+  // (Interrupt) dropped the input, which was empty if the text is. Throws IoError if stdin cannot be read.
   Line read(const std::string& prompt);
 
  private:
@@ -30,6 +31,7 @@ class LineEditor {
   Line read_line(const std::string& prompt);
 
   std::unique_ptr<Terminal> terminal_;
+  int64_t lines_ = 0;  // read, without a terminal
 };
 
 }  // namespace qkv::apps

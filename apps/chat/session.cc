@@ -6,6 +6,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/thread.h"
 #include "qkv/nn/decoder.h"
+#include "qkv/pipelines/checks.h"
 #include "qkv/search/language.h"
 
 namespace qkv::apps {
@@ -98,7 +99,8 @@ Answer ChatSession::retry(const OnText& on_text, const Stop& stop) {
   }
 }
 
-void ChatSession::set_system(const std::string& text) {
+void ChatSession::set_system(const char* option, const std::string& text) {
+  pipelines::require_text(option, text);
   if (!messages_.empty() && messages_.front().role == "system") messages_.erase(messages_.begin());
   if (!text.empty()) messages_.insert(messages_.begin(), {.role = "system", .content = text});
 }

@@ -49,8 +49,9 @@ class ChatSession {
   Answer ask(const std::string& text, const OnText& on_text, const Stop& stop);
   // Replaces the last answer by another one. Throws UsageError if there is none.
   Answer retry(const OnText& on_text, const Stop& stop);
-  // The system message, which begins the conversation; empty: none.
-  void set_system(const std::string& text);
+  // The system message, which begins the conversation; empty: none. Throws UsageError naming the option for
+  // text that is not UTF-8.
+  void set_system(const char* option, const std::string& text);
   void reset();  // removes all messages but the system's
 
   const std::vector<pipelines::ChatMessage>& messages() const { return messages_; }

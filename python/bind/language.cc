@@ -63,7 +63,7 @@ class LanguageModel {
     pipelines::ChatTemplateOptions options{.add_generation_prompt = !continues,
                                            .continue_final_message = continues};
     parse_json(variables, "template_variables").members([&](std::string_view key, const JsonValue& value) {
-      options.variables.emplace_back(key, value);
+      options.set(key, value);
     });
     return pipelines::ChatTemplate(model_->folder, model_->tokenizer, name)
         .render(pipelines::chat_messages(parse_json(messages, "messages")), options);

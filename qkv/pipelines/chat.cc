@@ -112,6 +112,12 @@ std::string cut_at_tag(std::string prompt, std::string_view content) {
 
 }  // namespace
 
+void ChatTemplateOptions::set(std::string_view name, const JsonValue& value) {
+  if (name == "messages" || name == "tools" || name == "add_generation_prompt")
+    value.fail("none, as the conversation sets the variable of this name");
+  variables.emplace_back(name, value);
+}
+
 struct ChatTemplate::State {
   text::Tokenizer tokenizer;
   jinja::Template parsed;

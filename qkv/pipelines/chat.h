@@ -35,6 +35,10 @@ struct ChatTemplateOptions {
   // Variables of the template: {"enable_thinking", false}. Those of transformers' special tokens (bos_token,
   // eos_token, unk_token, sep_token, pad_token, cls_token, mask_token) may be replaced.
   std::vector<std::pair<std::string, JsonValue>> variables = {};
+
+  // Adds a variable that a user gives. Throws DataError with the value's path for the names of what render()
+  // itself sets: messages, tools and add_generation_prompt.
+  void set(std::string_view name, const JsonValue& value);
 };
 
 // The sources of a folder's chat templates by name, "default" the usual one; empty: none.

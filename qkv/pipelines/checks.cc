@@ -13,6 +13,10 @@ std::string text_error(std::string_view text) {
   return bad ? concat("expected UTF-8, found a malformed character at byte ", *bad) : "";
 }
 
+void require_text(std::string_view name, std::string_view text) {
+  if (const std::string error = text_error(text); !error.empty()) throw UsageError(concat(name, ": ", error));
+}
+
 std::string length_error(int64_t tokens, std::optional<int64_t> limit, const char* of) {
   if (!limit || tokens <= *limit) return "";
   return concat("expected at most ", *limit, " ", of, ", found ", tokens);

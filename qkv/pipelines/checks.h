@@ -12,6 +12,8 @@ namespace qkv::pipelines {
 
 // "expected at most 1048576 bytes, found 2000000", "expected UTF-8, found a malformed character at byte 4".
 std::string text_error(std::string_view text);
+// Throws UsageError "NAME: ..." for a text with an error.
+void require_text(std::string_view name, std::string_view text);
 
 // "expected at most 20 tokens (the model's limit), found 31". No limit: no error.
 std::string length_error(int64_t tokens, std::optional<int64_t> limit,

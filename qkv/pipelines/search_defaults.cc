@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/error.h"
+#include "qkv/pipelines/checks.h"
 #include "qkv/search/shortlist.h"
 
 namespace qkv::pipelines {
@@ -61,6 +62,7 @@ std::vector<std::vector<int32_t>> bad_words(const text::TranslationTokenizer& to
                                             std::span<const std::string> texts) {
   std::vector<std::vector<int32_t>> result;
   for (const std::string& text : texts) {
+    require_text("bad_words", text);
     result.push_back(tokenizer.encode_target(text));
     require_tokens(result.back(), text);
   }
@@ -73,6 +75,7 @@ std::vector<std::vector<int32_t>> bad_words(const text::Tokenizer& tokenizer,
   plain.special_tokens = false;
   std::vector<std::vector<int32_t>> result;
   for (const std::string& text : texts) {
+    require_text("bad_words", text);
     for (const std::string& spelled : {text, " " + text}) {
       std::vector<int32_t> ids = tokenizer.encode(spelled, plain).ids;
       require_tokens(ids, text);

@@ -26,7 +26,8 @@ search::SearchOptions search_defaults(const models::GenerationDefaults& defaults
 // not support.
 search::Sampling sampling_defaults(const models::GenerationDefaults& defaults);
 
-// Token ids of forbidden texts, for SearchOptions::bad_words. Throws UsageError for a text without tokens.
+// Token ids of forbidden texts, for SearchOptions::bad_words. Throws UsageError for a text without tokens,
+// and for one that is not UTF-8.
 std::vector<std::vector<int32_t>> bad_words(const text::TranslationTokenizer& tokenizer,
                                             std::span<const std::string> texts);
 // For a language model: each text tokenized both at the beginning of a text and after a space.

@@ -61,6 +61,21 @@ TEST_F(ChatCommand, OptionsReachThePrompt) {
   EXPECT_EQ(chat("--seed 3", "Who?\n"), sampled);
   EXPECT_EQ(chat("--greedy", "Who?\n"), plain);
   expect_refused("chat @/model --set mood", 2, {"--set: expected NAME=VALUE, found 'mood'"});
+  expect_refused("chat @/model --set messages=[]", 2, {"--set messages: expected none", "found []"});
+  expect_refused("chat @/model --system b\xff", 2, {"--system: expected UTF-8"});
+  scratch_.write("model/generation_config.json", R"({"do_sample": true, "temperature": 0})");
+  expect_refused("chat @/model", 1,
+                 {"generation_config.json: temperature: expected a number above 0, found 0"});
+}
+
+TEST_F(ChatCommand, AnInputThatCannotBeReadIsAnError) {
+  for (const char* input : {"</", "<&-"}) {
+    const int status = std::system(
+        concat(quoted(QKV_PROGRAM), " chat ", quoted(path("model")), " ", input, " 2>", quoted(path("err")))
+            .c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 1) << input;
+    expect_parts(content("err"), {"stdin: cannot be read after line 0: "});
+  }
 }
 
 TEST_F(ChatCommand, CommandsChangeTheConversation) {
@@ -82,12 +97,12 @@ TEST_F(ChatCommand, CommandsChangeTheConversation) {
 }
 
 TEST_F(ChatCommand, AMessageThatFailsLeavesTheConversation) {
-  const std::string input =
-      concat("Who?\n/nonsense\n/retry\n/save\n/save ", path("none/said.json"), "\nb\xff\nWhere?\n");
+  const std::string input = concat("Who?\n/nonsense\n/system b\xff\n/retry\n/save\n/save ",
+                                   path("none/said.json"), "\nb\xff\nWhere?\n");
   const Outcome outcome = run("chat @/model --max-new-tokens 6", {.input = input});
   EXPECT_EQ(outcome.status, 1);
   expect_parts(outcome.err, {"qkv: expected one of /reset, ", "/save: expected the name", "none/said.json",
-                             "qkv: chat: content: expected UTF-8"});
+                             "qkv: /system: expected UTF-8", "qkv: chat: content: expected UTF-8"});
   const std::string who = chat("", "Who?\n");
   EXPECT_EQ(outcome.out, who + chat("", "Who?\n/retry\nWhere?\n").substr(who.size()));
   EXPECT_EQ(run("chat @/model", {.input = "/retry\n"}).err,

@@ -380,6 +380,11 @@ TEST_F(FamilyCommands, RefuseModelsWithoutTheHead) {
   expect_refused("generate %nowhere --prompt a", 1, {"there is no such folder"});
 }
 
+TEST_F(FamilyCommands, NameTheOptionWhoseTextIsBad) {
+  expect_refused("rerank %bert_texts --query b\xff", 2, {"--query: expected UTF-8"}, "a\na\n");
+  expect_refused("embed %bert_base --prompt b\xff", 2, {"--prompt: expected UTF-8"}, "a\na\n");
+}
+
 class TextAttention : public CommandTest {
  protected:
   std::string draw(const std::string& options, const std::string& name) const {

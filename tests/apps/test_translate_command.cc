@@ -204,6 +204,7 @@ TEST_F(TranslateCommand, RefusesContradictions) {
   expect_refusal("--sample --trace @/t", 2, {"trace"});
   expect_refusal("--trace /nonexistent/trace.json", 1, {"/nonexistent/trace.json"});
   expect_refusal("--forbid ''", 2, {"--forbid"});
+  expect_refusal("--forbid b\xff", 2, {"--forbid: ", "expected UTF-8"});
   expect_refusal("--ensemble @/no", 1, {"no"});
 }
 

@@ -33,16 +33,25 @@ struct ChatArguments {
   DType cache_dtype = DType::f32;
 };
 
-// NAME=VALUE: JSON, or else text.
-std::pair<std::string, JsonValue> variable_of(const std::string& text) {
+// JSON, or else text.
+JsonValue value_of(const std::string& text, const std::string& name) {
+  try {
+    return parse_json(text, name);
+  } catch (const DataError&) {
+    return parse_json(quoted_json(text), name);
+  }
+}
+
+// NAME=VALUE.
+void set_variable(pipelines::ChatTemplateOptions& options, const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == text.npos || equals == 0)
     throw UsageError(concat("--set: expected NAME=VALUE, found '", text, "'"));
-  const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+  const std::string name = text.substr(0, equals);
   try {
-    return {name, parse_json(value, name)};
-  } catch (const DataError&) {
-    return {name, parse_json(quoted_json(value), name)};
+    options.set(name, value_of(text.substr(equals + 1), concat("--set ", name)));
+  } catch (const DataError& error) {
+    throw UsageError(error.what());
   }
 }
 
@@ -64,7 +73,7 @@ ChatSessionOptions options_of(const pipelines::TextGenerator& generator, const C
   if (arguments.search.has("min_new_tokens")) options.generate.min_length = 0;
   search.min_new_tokens = std::min(search.min_new_tokens, search.max_new_tokens);
   search.validate();
-  for (const std::string& text : arguments.variables) options.prompt.variables.push_back(variable_of(text));
+  for (const std::string& text : arguments.variables) set_variable(options.prompt, text);
   return options;
 }
 
@@ -137,7 +146,7 @@ class Terminal {
     } else if (name == "/reset") {
       session_.reset();
     } else if (name == "/system") {
-      session_.set_system(value);
+      session_.set_system("/system", value);
     } else if (name == "/retry") {
       show([&](const auto& on_text, const auto& stop) { return session_.retry(on_text, stop); });
     } else if (name == "/save") {
@@ -195,7 +204,7 @@ void chat(const ChatArguments& arguments) {
   ChatSessionOptions options = options_of(pipelines::TextGenerator(model), arguments);
   options.read_ahead = stdin_is_terminal();
   ChatSession session(model, std::move(options));
-  session.set_system(arguments.system);
+  session.set_system("--system", arguments.system);
   Terminal terminal(session);
   if (terminal.interactive()) say("/help lists the commands, Ctrl-D ends");
   if (!terminal.run() && !terminal.interactive()) throw ExitStatus{1};

@@ -9,6 +9,7 @@
 #include "apps/image_options.h"
 #include "apps/line_results.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/sentence_transformer.h"
@@ -38,6 +39,7 @@ pipelines::TextEmbedOptions text_options(const EmbedArguments& arguments,
                                          const pipelines::TextEmbedder& embedder) {
   if (arguments.prompt && arguments.prompt_name)
     throw UsageError("--prompt-name: expected none beside --prompt, found one");
+  if (arguments.prompt) pipelines::require_text("--prompt", *arguments.prompt);
   const pipelines::TextEmbedOptions folder = embedder.default_options();
   const std::string prompt = arguments.prompt_name
                                  ? pipelines::named_prompt(embedder.encoder()->folder, *arguments.prompt_name)

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "apps/line_results.h"
+#include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/rerank.h"
 
 namespace qkv::apps {
@@ -52,6 +53,7 @@ void print_top(const RerankArguments& arguments, const pipelines::Reranker& rera
 }
 
 void rerank(const RerankArguments& arguments) {
+  pipelines::require_text("--query", arguments.query);
   const pipelines::Reranker reranker(arguments.lines.model, arguments.lines.load);
   pipelines::RerankOptions options = reranker.default_options();
   options.raw = options.raw || arguments.raw;

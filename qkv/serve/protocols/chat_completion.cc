@@ -161,11 +161,7 @@ pipelines::ChatTemplateOptions template_options(Fields& fields) {
   options.add_generation_prompt = fields.boolean("add_generation_prompt");
   options.continue_final_message = fields.boolean("continue_final_message");
   if (const auto variables = fields.find("chat_template_kwargs")) {
-    variables->members([&](std::string_view name, const JsonValue& value) {
-      if (name == "messages" || name == "tools" || name == "add_generation_prompt")
-        value.fail("none, as the request has a field of this name");
-      options.variables.emplace_back(name, value);
-    });
+    variables->members([&](std::string_view name, const JsonValue& value) { options.set(name, value); });
   }
   return options;
 }
