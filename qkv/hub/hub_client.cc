@@ -82,7 +82,7 @@ HubClient::HubClient(const HubContext& context, std::string id, std::string revi
       http_(context_.settings, context_.stop) {}
 
 // What a refusal means follows huggingface_hub's hf_raise_for_status.
-void HubClient::refuse(const Answer& answer, const std::string& what) const {
+void HubClient::refuse(const Answer& answer, const std::string& what, bool is_listed) const {
   const HubSettings& settings = context_.settings;
   const std::string code = answer.field("x-error-code");
   const std::string words = printable(answer.field("x-error-message"));
@@ -97,7 +97,9 @@ void HubClient::refuse(const Answer& answer, const std::string& what) const {
   if (code == "RevisionNotFound")
     throw lasting(concat(id_, ": expected a branch, tag or commit '", revision_, "', found none at ",
                          settings.endpoint));
-  if (code == "EntryNotFound") throw lasting(concat(id_, ": ", what, ": the server has no such file"));
+  if (code == "EntryNotFound" || (status == 404 && is_listed)) {
+    throw lasting(concat(id_, ": ", what, ": the server has no such file in revision ", revision_));
+  }
   if (status == 401 && words.find("nvalid") != words.npos && has_token)
     throw lasting(
         concat(settings.endpoint, ": the token (HF_TOKEN, or the file HF_HOME/token) is not valid"));
@@ -173,7 +175,7 @@ void HubClient::get_file(const std::string& commit, const HubFile& file, int64_t
   HttpFields fields;
   if (from > 0) fields["range"] = concat("bytes=", from, "-");
   const Answer answer = http_.get(url, fields, receiver);
-  if (!answer.is_good()) refuse(answer, file.path);
+  if (!answer.is_good()) refuse(answer, file.path, /*is_listed=*/true);
 }
 
 }  // namespace qkv::hub

@@ -47,7 +47,7 @@ class HubClient {
 
  private:
   Answer get_text(const Url& url, std::string& text);
-  [[noreturn]] void refuse(const Answer& answer, const std::string& what) const;
+  [[noreturn]] void refuse(const Answer& answer, const std::string& what, bool is_listed = false) const;
 
   const HubContext& context_;
   std::string id_, revision_;

@@ -61,7 +61,9 @@ TEST_F(Refusals, SayWhatToDo) {
   expect_parts(refused("/revision/", FakeHub::refusal(404, "RevisionNotFound"), 1),
                {"org/tiny: expected a branch, tag or commit 'main', found none"});
   expect_parts(refused("/resolve/", FakeHub::refusal(404, "EntryNotFound"), 1),
-               {"config.json: the server has no such file"});
+               {"config.json: the server has no such file in revision main"});
+  expect_parts(refused("/resolve/", {.status = 404}, 1),
+               {"config.json: the server has no such file in revision main"});
   expect_parts(refused("/tree/", FakeHub::refusal(418, "", "a teapot"), 1),
                {"list of files: status 418: a teapot"});
 }
