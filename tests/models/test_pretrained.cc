@@ -145,7 +145,7 @@ TEST(Pretrained, WarnsAboutCodeInTheFolder) {
 TEST(Pretrained, RejectsInvalidValuesByName) {
   const FolderCopy heads("gpt2");
   heads.replace("config.json", "\"n_head\": 2", "\"n_head\": 3");
-  expect_parts(heads.language_error(), {"config.json", "heads", "found 3"});
+  expect_parts(heads.language_error(), {"config.json: n_head (heads): expected", "found 3"});
   const FolderCopy none("gpt2");
   none.replace("config.json", "\"n_layer\": 2", "\"n_layer\": 0");
   expect_parts(none.language_error(), {"layers", "at least 1, found 0"});

@@ -144,7 +144,7 @@ TEST_F(T5Config, RejectsInvalidFields) {
                                "position_buckets: expected at most",
                                "position_max_distance: expected at most",
                                "decoder_layers: expected at most",
-                               "heads: expected at most"};
+                               "num_heads (heads): expected at most"};
   for (size_t i = 0; i < std::size(cases); ++i) {
     const std::string message = message_with(cases[i].first, cases[i].second);
     EXPECT_NE(message.find(names[i]), std::string::npos) << message;

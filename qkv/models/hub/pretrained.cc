@@ -152,6 +152,26 @@ std::filesystem::path config_folder(const std::filesystem::path& folder, const L
   return std::filesystem::exists(options.adapter / kConfig) ? options.adapter : folder;
 }
 
+// An error of a setting, with the name that the file has for it: families name settings differently.
+std::string with_field_name(const std::string& message, const ConfigReader& reader) {
+  static constexpr std::pair<std::string_view, std::string_view> kFields[] = {
+      {"d_model", "hidden_size n_embd dim"},
+      {"layers", "num_hidden_layers n_layer n_layers num_layers"},
+      {"heads", "num_attention_heads n_head n_heads num_heads"},
+      {"key_heads", "num_key_value_heads num_kv_heads"},
+      {"d_ff", "intermediate_size n_inner hidden_dim"},
+      {"max_positions", "max_position_embeddings n_positions"},
+      {"epsilon", "layer_norm_eps rms_norm_eps layer_norm_epsilon norm_eps"},
+      {"rotary_base", "rope_theta"}};
+  const std::string setting = message.substr(0, message.find(':'));
+  for (const auto& [name, keys] : kFields) {
+    if (setting != name) continue;
+    for (const std::string& key : words_of(keys))
+      if (reader.has(key)) return concat(key, " (", name, ")", message.substr(name.size()));
+  }
+  return message;
+}
+
 // A folder's config.json, read by its family.
 template <class Family, class Config>
 struct Configured {
@@ -189,7 +209,7 @@ auto read_config(const std::filesystem::path& folder, const std::filesystem::pat
     config.validate();
     return Configured<Family, Config>{std::move(opened), family, std::move(config)};
   } catch (const UsageError& error) {
-    throw DataError(concat(model_file_name(folder, kConfig), ": ", error.what()));
+    throw DataError(concat(model_file_name(folder, kConfig), ": ", with_field_name(error.what(), reader)));
   }
 }
 
