@@ -96,6 +96,11 @@ std::string join(const std::vector<std::string>& names, const std::string& separ
 
 namespace option {
 
+bool is_whole(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+
 bool convert(const std::string& text, int& value) { return convert_integer(text, value); }
 bool convert(const std::string& text, int64_t& value) { return convert_integer(text, value); }
 bool convert(const std::string& text, uint64_t& value) { return convert_integer(text, value); }

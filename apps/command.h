@@ -10,8 +10,10 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -140,12 +142,20 @@ std::string default_of(const Value& value) {
   }
 }
 
+// Whether a text is a whole number, of any size.
+bool is_whole(std::string_view text);
+
 // Why `text` is not a valid Value; empty: it is.
 template <class Value>
 std::string number_error(const std::string& text) {
   Value value{};
   const bool wraps = std::is_unsigned_v<Value> && text.starts_with('-');
   if (!wraps && convert(text, value)) return {};
+  if (std::is_integral_v<Value> && !wraps && is_whole(text)) {
+    using Limits = std::numeric_limits<Value>;
+    return text.starts_with('-') ? concat("expected at least ", Limits::min(), ", found ", text)
+                                 : concat("expected at most ", Limits::max(), ", found ", text);
+  }
   const char* expected = std::is_floating_point_v<Value> ? "a number"
                          : std::is_unsigned_v<Value>     ? "a whole number, 0 or more"
                                                          : "a whole number";
@@ -249,12 +259,12 @@ inline auto one_of(const std::vector<std::string>& names) {
   };
 }
 
-// Checks that a number is at least this.
+// Checks that a number is at least this. The option's own type, checked before, may hold larger numbers.
 template <class Value>
 auto at_least(Value least) {
   return [least](const std::string& text) -> std::string {
-    Value value{};
-    if (option::convert(text, value) && value >= least) return {};
+    double value = 0;
+    if (option::convert(text, value) && value >= static_cast<double>(least)) return {};
     return concat("expected at least ", least, ", found ", text);
   };
 }
@@ -263,8 +273,10 @@ auto at_least(Value least) {
 template <class Value>
 auto in_range(Value least, Value most) {
   return [least, most](const std::string& text) -> std::string {
-    Value value{};
-    if (option::convert(text, value) && value >= least && value <= most) return {};
+    double value = 0;
+    if (option::convert(text, value) && value >= static_cast<double>(least) &&
+        value <= static_cast<double>(most))
+      return {};
     return concat("expected ", least, " to ", most, ", found ", text);
   };
 }

@@ -1,5 +1,8 @@
 #include "apps/trace_file.h"
 
+#include <cerrno>
+#include <system_error>
+
 #include "qkv/base/error.h"
 #include "qkv/pipelines/json.h"
 
@@ -22,7 +25,8 @@ void TraceFile::close() {
 }
 
 void TraceFile::require_written() {
-  if (!out_) throw IoError(concat(path_.string(), ": cannot be written"));
+  if (!out_)
+    throw IoError(concat(path_.string(), ": cannot be written: ", std::generic_category().message(errno)));
 }
 
 }  // namespace qkv::apps

@@ -82,8 +82,8 @@ Option* add_field_option(Command& command, const OptionField& field, const Value
       using Number = std::conditional_t<std::is_same_v<Value, uint16_t>, int, decltype(number_of(value))>;
       added->check([range = field.range](const std::string& text) -> std::string {
         std::string error = option::number_error<Number>(text);
-        const auto number = static_cast<double>(option::parsed<Number>(text));
-        if (error.empty() && !range.contains(number))
+        const auto number = option::parsed<double>(text);
+        if ((error.empty() || option::is_whole(text)) && !range.contains(number))
           error = concat("expected ", range.text(), ", found ", text);
         return error;
       });

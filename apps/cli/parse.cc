@@ -3,9 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "apps/cli/config_file.h"
@@ -95,7 +97,13 @@ std::string message_of(const CLI::App& command, const CLI::ParseError& error) {
   std::string unknown = message_of_unknown(command);
   if (!unknown.empty()) return unknown;
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return message_of_missing(command, what);
-  if (dynamic_cast<const CLI::FileError*>(&error) != nullptr) return concat("--config: ", what);
+  if (dynamic_cast<const CLI::FileError*>(&error) != nullptr) {
+    const std::string file = what.substr(0, what.rfind(" was not"));
+    std::error_code ignored;
+    return std::filesystem::is_directory(file, ignored)
+               ? concat("--config: expected a file, found the folder ", file)
+               : concat("--config: ", what);
+  }
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
     if (!what.starts_with(name + " ") && !what.starts_with(name + ":")) continue;

@@ -38,6 +38,8 @@ TEST_F(ExportCommand, RefusesBadArguments) {
   expect_refused(concat("export ", recorded_model("hub/t5-small"), " --to @/m.gguf"), 2,
                  {"model_type", "t5"});
   EXPECT_TRUE(files_in(scratch_.path()).empty());
+  std::filesystem::create_directory(scratch_ / "d.gguf");
+  expect_refused(concat("export ", model, " --to @/d.gguf"), 2, {"found the folder " + path("d.gguf")});
 }
 
 }  // namespace

@@ -134,6 +134,7 @@ TEST_F(TranslateCommand, TracesTheSearch) {
   EXPECT_GE(objects[2]["steps"].size(), 2u);
   EXPECT_EQ(objects[2]["line"], 3);
   EXPECT_EQ(objects[2]["steps"][1][0]["hypothesis"].size(), 1u);
+  expect_parts(translate("--trace /dev/full", "two\n").err, {"/dev/full: cannot be written: No space left"});
 }
 
 TEST_F(TranslateCommand, ListsAlternativesAfterAPrefix) {

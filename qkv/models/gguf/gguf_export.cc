@@ -179,8 +179,11 @@ GgufReport export_gguf(const std::filesystem::path& from, const std::filesystem:
                        const GgufExport& options) {
   return with_io_errors([&] {
     std::error_code ignored;
-    if (to.extension() != ".gguf" || std::filesystem::is_directory(to, ignored))
-      throw UsageError(concat("to: expected a file whose name ends in .gguf, found ", to.string()));
+    const bool is_folder = std::filesystem::is_directory(to, ignored);
+    if (to.extension() != ".gguf" || is_folder) {
+      throw UsageError(concat("to: expected a file whose name ends in .gguf, found ",
+                              is_folder ? "the folder " : "", to.string()));
+    }
     return is_gguf(from) ? from_gguf(from, to, options) : gguf_from_folder(from, to, options);
   });
 }

@@ -281,12 +281,17 @@ TEST_F(CommandLine, NamesMissingExtraAndBadArguments) {
   expect("translate model --beam", "--beam: expected N after it, found none", "qkv translate");
   expect("translate model --beam 2 --beam 3", "--beam: expected once, found 2 times", "qkv translate");
   expect("translate model --cache-bytes 99999999999999999999",
-         "--cache-bytes: expected a whole number, found '99999999999999999999'", "qkv translate");
+         "--cache-bytes: expected at most 9223372036854775807, found 99999999999999999999", "qkv translate");
+  expect("translate model --max-new-tokens 99999999999",
+         "--max-new-tokens: expected 1 to 1000000000, found 99999999999", "qkv translate");
+  expect("translate model --top-k 2147483648", "--top-k: expected at most 2147483647, found 2147483648",
+         "qkv translate");
+  expect_refused("embed %bert_base a --dimensions 99999999999", 2,
+                 {"--dimensions: expected 1 to ", "found 99999999999"});
   expect("translate %marian a --beam 1000000000", "--beam: expected 1 to 1024, found 1000000000",
          "qkv translate");
   expect("translate model --beam two", "--beam: expected a whole number, found 'two'", "qkv translate");
-  expect("translate model --sample --seed -1", "--seed: expected a whole number, 0 or more, found '-1'",
-         "qkv translate");
+  expect("translate model --sample --seed -1", "--seed: expected 0 or more, found -1", "qkv translate");
   expect("demo --seed -1", "--seed: expected a whole number, 0 or more, found '-1'", "qkv demo");
   expect("translate model --length-penalty x", "--length-penalty: expected a number, found 'x'",
          "qkv translate");

@@ -90,6 +90,8 @@ TEST_F(ConfigFile, RefusesWhatItDoesNotKnowByNameAndLine) {
   expect("set = [\"a=1\" \"b=2\"]\n", "1: expected ',' or ']', found '\"b=2\"]'");
   expect("heads = 2 3\n", "1: expected the line's end, found '3'");
   expect("[inspect\n", "1: expected ']' after the table's name, found the end of the line");
+  expect_failure(run_qkv({"inspect", "--config", scratch_.path().string()}), 2,
+                 {"--config: expected a file, found the folder "});
 }
 
 TEST_F(ConfigFile, RefusesBadValuesAsTheCommandLineDoes) {
