@@ -58,11 +58,11 @@ void verify_folder_weights(const std::string& folder, bool json) {
   if (!bad.empty()) throw DataError(concat(folder, ": ", joined(bad, "; ")));
 }
 
-void self_test_folder(const std::string& folder, bool json) {
+void self_test_folder(const std::string& folder, Device device, bool json) {
   models::refuse_gguf(folder, "model");
   if (!std::filesystem::is_directory(folder))
     throw IoError(concat("model folder ", folder, ": there is no such folder"));
-  const pipelines::ProofReport report = pipelines::check_proof(folder);
+  const pipelines::ProofReport report = pipelines::check_proof(folder, device);
   if (json) {
     std::cout << Json{{"model", folder},
                       {"good", report.good()},

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "qkv/tensor/device.h"
+
 namespace qkv::apps {
 
 // Prints for each weight file whether its tensors match the checksums in the file. Throws DataError naming
@@ -10,6 +12,6 @@ namespace qkv::apps {
 void verify_folder_weights(const std::string& folder, bool json);
 
 // Prints the results of checking the folder against its proof. Throws DataError naming the first difference.
-void self_test_folder(const std::string& folder, bool json);
+void self_test_folder(const std::string& folder, Device device, bool json);
 
 }  // namespace qkv::apps

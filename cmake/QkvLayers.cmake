@@ -54,10 +54,9 @@ function(qkv_layer name)
   target_link_libraries(qkv_${name} PRIVATE qkv_flags ${ARG_LIBRARIES})
   qkv_precompile(qkv_${name} layer)
   # Highway includes each file of kernels/cpu once for each instruction set. Each family has its own parse(), serialize()
-  # and weight_map(), each kind of step in text its own Sequence, each training task its own fields. GCC warns of members
-  # in anonymous namespaces outside a main file (json, tokenizer). proof.cc has its own definition. Boost's headers are
-  # large.
-  qkv_unity(qkv_${name} WITHOUT "/kernels/cpu/" "/families/.*/" "/text/steps/" "/train/tasks/" "/base/json\\.cc$"
+  # and weight_map(), each kind of step in text its own Sequence. GCC warns of members in anonymous namespaces outside a
+  # main file (json, tokenizer). proof.cc has its own definition. Boost's headers are large.
+  qkv_unity(qkv_${name} WITHOUT "/kernels/cpu/" "/families/.*/" "/text/steps/" "/base/json\\.cc$"
     "/text/tokenizer\\.cc$" "/proof\\.cc$" "/serve/http/server\\.cc$" "/hub/http\\.cc$")
   set_target_properties(qkv_${name} PROPERTIES QKV_USES "${ARG_USES}" QKV_LIBRARIES "${ARG_LIBRARIES}")
 endfunction()

@@ -1,6 +1,7 @@
 #include "qkv/base/files.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <system_error>
@@ -285,6 +287,17 @@ void remove_partial_files(const std::filesystem::path& folder) {
   for (const std::filesystem::path& path : files_in(folder)) {
     std::error_code ignored;
     if (is_temporary(path.filename().string())) std::filesystem::remove_all(path, ignored);
+  }
+}
+
+void remove_partial_files_of(const std::filesystem::path& path) {
+  const std::string beginning = concat(path.filename().string(), kPartial);
+  for (const std::filesystem::path& one : files_in(path.has_parent_path() ? path.parent_path() : ".")) {
+    const std::string name = one.filename().string();
+    if (!name.starts_with(beginning) || !is_temporary(name)) continue;
+    const int process = std::atoi(name.c_str() + beginning.size());
+    std::error_code ignored;
+    if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) std::filesystem::remove(one, ignored);
   }
 }
 

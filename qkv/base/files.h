@@ -122,6 +122,9 @@ void flush_folder(const std::filesystem::path& folder);
 // process may be using.
 void remove_partial_files(const std::filesystem::path& folder);
 
+// Likewise those of one path, of processes of this machine that have ended.
+void remove_partial_files_of(const std::filesystem::path& path);
+
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
 // Exclusive use of a folder by one process. Released with the object, or when the process ends for any

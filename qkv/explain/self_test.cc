@@ -207,21 +207,27 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
-const Offsets& batch() {
-  static const Offsets offsets = Offsets::of_lengths(std::vector<int32_t>{5, 90, 1, 33, 64});
-  return offsets;
-}
+Offsets batch() { return Offsets::of_lengths(std::vector<int32_t>{5, 90, 1, 33, 64}); }
 
-Outcome same_bits_in_a_batch(const KernelsUnderTest& kernels) {
-  const Tensor x = random_tensor({batch().tokens(), kWidth}, 1);
-  const Tensor together = kernels.layer(x, batch());
-  for (int64_t s = 0; s < batch().sequences(); ++s) {
-    const int64_t begin = batch().begin(s), length = batch().length(s);
-    const Tensor alone = kernels.layer(x.slice_rows(begin, length), Offsets::uniform(1, length));
-    if (!same_bits(alone, together.slice_rows(begin, length)))
-      return {false, concat("the sequence of ", length, " tokens has different bits alone and in the batch")};
+Outcome same_bits_in_a_batch(const KernelsUnderTest& kernels, Device device) {
+  std::vector<Offsets> batches;
+  int64_t sequences = 0;
+  if (!is_cuda(device)) batches.push_back(batch());
+  for (const auto& lengths : {std::vector<int32_t>{3, 1, 4}, {30, 9, 70}, {150, 130}})
+    batches.push_back(Offsets::of_lengths(lengths));
+  for (const Offsets& offsets : batches) {
+    const Tensor x = random_tensor({offsets.tokens(), kWidth}, 1);
+    const Tensor together = kernels.layer(x, offsets);
+    sequences += offsets.sequences();
+    for (int64_t s = 0; s < offsets.sequences(); ++s) {
+      const int64_t begin = offsets.begin(s), length = offsets.length(s);
+      const Tensor alone = kernels.layer(x.slice_rows(begin, length), Offsets::uniform(1, length));
+      if (!same_bits(alone, together.slice_rows(begin, length)))
+        return {false,
+                concat("the sequence of ", length, " tokens has different bits alone and in the batch")};
+    }
   }
-  return {true, concat(batch().sequences(), " sequences alone and together")};
+  return {true, concat(sequences, " sequences alone and together")};
 }
 
 // Compares the bits with 1, 2, 3 and threads() threads.
@@ -245,66 +251,86 @@ Outcome same_bits_for_threads(const Run& run) {
   return {true, counts + " threads"};
 }
 
-nn::EncoderLayer small_layer(float dropout) {
+nn::EncoderLayer small_layer(float dropout, Device device) {
   nn::EncoderLayer layer({.d_model = kWidth, .heads = 4, .d_ff = 160, .dropout = dropout});
   nn::initialise(layer, /*seed=*/1);
+  nn::move_to(layer, device);
   return layer;
 }
 
-Tensor gradients_of_layer(const Tensor& x, const Offsets& offsets) {
-  const nn::EncoderLayer layer = small_layer(0.1f);
+Tensor gradients_of_layer(const Tensor& x, const Offsets& offsets, Device device) {
+  const nn::EncoderLayer layer = small_layer(0.1f, device);
   nn::ForwardContext context{.training = true, .seed = 3, .step = 1};
   Tape tape;
-  const Variable y = layer(x, offsets, {}, context);
-  tape.backward(y, random_tensor(y.shape(), 4));
+  const Variable y = layer(from_host(x, device), offsets, {}, context);
+  tape.backward(y, from_host(random_tensor(y.shape(), 4), device));
   std::vector<float> all;
   layer.visit([&](const std::string& /*name*/, const nn::Parameter& parameter) {
-    const Tensor gradient = parameter.variable.grad();
+    const Tensor gradient = to_host(parameter.variable.grad());
     all.insert(all.end(), gradient.values().begin(), gradient.values().end());
   });
   return Tensor::from(all, {static_cast<int64_t>(all.size())});
 }
 
+Outcome gradients_as_on_the_cpu(const KernelsUnderTest& kernels) {
+  const Tensor x = random_tensor({batch().tokens(), kWidth}, 1);
+  const Tensor found = kernels.layer_gradients(x, batch()),
+               expected = gradients_of_layer(x, batch(), Device::cpu);
+  double size = 0;
+  for (const float one : expected.values()) size = std::max(size, std::abs(double{one}));
+  Errors errors;
+  for (int64_t i = 0; i < expected.numel(); ++i)
+    errors.add(found.values()[i], expected.values()[i], kEpsilon * 100 * size);
+  return errors.outcome();
+}
+
 }  // namespace
 
-KernelsUnderTest own_kernels() {
+KernelsUnderTest own_kernels(Device device) {
+  const auto there = [device](const Tensor& x) { return x.defined() ? from_host(x, device) : x; };
+  const auto result = [device](const Shape& shape) { return Tensor::empty(shape, DType::f32, device); };
   return {
       .packed_product =
-          [](const Tensor& x, const Tensor& w, const Tensor& bias, DType operands) {
-            Tensor y = Tensor::empty({x.rows(), w.rows()});
-            kernels::matmul(x, kernels::PackedMatrix::transposed({&w, 1}, operands), bias, y, Accumulate::no);
-            return y;
+          [=](const Tensor& x, const Tensor& w, const Tensor& bias, DType operands) {
+            Tensor y = result({x.rows(), w.rows()});
+            const Tensor weights = there(w);
+            kernels::matmul(there(x), kernels::PackedMatrix::transposed({&weights, 1}, operands), there(bias),
+                            y, Accumulate::no);
+            return to_host(y);
           },
       .product_in_place =
-          [](const Tensor& x, const QuantizedTensor& w, const Tensor& bias) {
-            Tensor y = Tensor::empty({x.rows(), w.values.rows()});
-            kernels::matmul(x, kernels::WeightView({&w, 1}), bias, y, Accumulate::no);
-            return y;
+          [=](const Tensor& x, const QuantizedTensor& w, const Tensor& bias) {
+            Tensor y = result({x.rows(), w.values.rows()});
+            const QuantizedTensor weights{there(w.values), there(w.scales)};
+            kernels::matmul(there(x), kernels::WeightView({&weights, 1}), there(bias), y, Accumulate::no);
+            return to_host(y);
           },
       .weight_gradient =
-          [](const Tensor& dy, const Tensor& x, DType operands) {
-            Tensor dw = Tensor::empty({dy.cols(), x.cols()});
-            kernels::matmul_transposed_a(dy, x, dw, Accumulate::no, operands);
-            return dw;
+          [=](const Tensor& dy, const Tensor& x, DType operands) {
+            Tensor dw = result({dy.cols(), x.cols()});
+            kernels::matmul_transposed_a(there(dy), there(x), dw, Accumulate::no, operands);
+            return to_host(dw);
           },
       .attention =
-          [](const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,
-             const AttentionOptions& options) {
-            return multihead_attention(query, key, value, heads, options).output.value();
+          [=](const Tensor& query, const Tensor& key, const Tensor& value, int64_t heads,
+              const AttentionOptions& options) {
+            return to_host(
+                multihead_attention(there(query), there(key), there(value), heads, options).output.value());
           },
       .layer =
-          [layer = std::make_shared<const nn::EncoderLayer>(small_layer(0))](const Tensor& x,
-                                                                             const Offsets& offsets) {
+          [there, layer = std::make_shared<const nn::EncoderLayer>(small_layer(0, device))](
+              const Tensor& x, const Offsets& offsets) {
             nn::ForwardContext context;
-            return (*layer)(x, offsets, {}, context).value();
+            return to_host((*layer)(there(x), offsets, {}, context).value());
           },
-      .layer_gradients = gradients_of_layer,
+      .layer_gradients = [device](const Tensor& x,
+                                  const Offsets& offsets) { return gradients_of_layer(x, offsets, device); },
   };
 }
 
 std::vector<SelfCheck> self_test(const SelfTestOptions& options) {
   const KernelsUnderTest& kernels = options.kernels;
-  const std::vector<std::pair<std::string, std::function<Outcome()>>> checks = {
+  std::vector<std::pair<std::string, std::function<Outcome()>>> checks = {
       {"product, packed weights", [&] { return packed_products(kernels, DType::f32); }},
       {"product, packed weights, mixed precision", [&] { return packed_products(kernels, DType::bf16); }},
       {"product, f32 weights in place", [&] { return products_in_place(kernels, DType::f32); }},
@@ -316,11 +342,16 @@ std::vector<SelfCheck> self_test(const SelfTestOptions& options) {
       {"attention, recorded values", [&] { return recorded_attention(kernels); }},
       {"attention, by definition", [&] { return attention_by_definition(kernels, false); }},
       {"causal attention, by definition", [&] { return attention_by_definition(kernels, true); }},
-      {"same bits in any batch", [&] { return same_bits_in_a_batch(kernels); }},
-      {"same bits for any number of threads", [&] { return same_bits_for_threads(kernels.layer); }},
-      {"same gradients for any number of threads",
-       [&] { return same_bits_for_threads(kernels.layer_gradients); }},
+      {"same bits in any batch", [&] { return same_bits_in_a_batch(kernels, options.device); }},
   };
+  if (options.device == Device::cpu) {
+    checks.emplace_back("same bits for any number of threads",
+                        [&] { return same_bits_for_threads(kernels.layer); });
+    checks.emplace_back("same gradients for any number of threads",
+                        [&] { return same_bits_for_threads(kernels.layer_gradients); });
+  } else {
+    checks.emplace_back("gradients of a layer", [&] { return gradients_as_on_the_cpu(kernels); });
+  }
   std::vector<SelfCheck> results;
   for (const auto& [name, check] : checks) {
     const auto begin = std::chrono::steady_clock::now();

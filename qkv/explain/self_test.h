@@ -19,7 +19,8 @@ struct SelfCheck {
   double seconds = 0;  // wall time
 };
 
-// The kernels under test: by default qkv's on the host. Tests of the self-test replace one by a wrong kernel.
+// The kernels under test, from tensors of the host to tensors of the host. Tests of the self-test replace one
+// by a wrong kernel.
 struct KernelsUnderTest {
   // x [rows, k] times the transpose of w [n, k], plus bias [n]; x and w rounded to `operands`, f32 or bf16.
   std::function<Tensor(const Tensor& x, const Tensor& w, const Tensor& bias, DType operands)> packed_product;
@@ -35,16 +36,18 @@ struct KernelsUnderTest {
   // The concatenated gradients of the layer's weights, in training with dropout.
   std::function<Tensor(const Tensor& x, const Offsets& offsets)> layer_gradients;
 };
-KernelsUnderTest own_kernels();
+KernelsUnderTest own_kernels(Device device = Device::cpu);
 
 struct SelfTestOptions {
-  KernelsUnderTest kernels = own_kernels();
+  Device device = Device::cpu;
+  KernelsUnderTest kernels = own_kernels(device);
   std::function<void(const SelfCheck&)> on_result = {};  // called with each result as it arrives
 };
 
 // Compares products of all weight dtypes with sums in double precision, attention with recorded values and
-// with the definition in double precision, and the bits of a layer's results alone, in a batch, and with 1,
-// 2, 3 and threads() threads. Takes a few seconds. A check that throws has failed with that message;
+// with the definition in double precision, and the bits of a layer's results alone, in a batch, and, on the
+// CPU, with 1, 2, 3 and threads() threads. On a GPU, a batch has a number of rows of the class of its
+// sequences' (docs/gpu.md). Takes a few seconds. A check that throws has failed with that message;
 // self_test() does not throw.
 std::vector<SelfCheck> self_test(const SelfTestOptions& options = {});
 

@@ -33,7 +33,8 @@ void require_valid(const search::SearchOptions& options, const std::string& file
 
 search::SearchOptions search_defaults(const models::GenerationDefaults& defaults, int32_t eos) {
   if (!defaults.unsupported.empty()) throw DataError(defaults.unsupported);
-  require_end(defaults.file, "eos_token_id", defaults.eos_ids, eos);
+  // No end token of config.json: one outside the vocabulary, which never comes.
+  if (eos >= 0) require_end(defaults.file, "eos_token_id", defaults.eos_ids, eos);
   require_end(defaults.file, "forced_eos_token_id", defaults.forced_eos_ids, eos);
   search::SearchOptions options{.beam = defaults.beam,
                                 .length_penalty = defaults.length_penalty,

@@ -74,6 +74,13 @@ TEST_F(GgufCommands, InspectShowsMetadataAndEncodings) {
   EXPECT_EQ(parsed["parts"][0]["dtypes"]["f32"], 184);
 }
 
+TEST_F(GgufCommands, ExportRefusesTheNameOfAPart) {
+  take("chat", "llama_grouped");
+  expect_refused("export @/file.gguf --to @/file-00002-of-00003.gguf", 2,
+                 {"to: expected the name of a whole file", "file-00002-of-00003.gguf"});
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "file-00002-of-00003.gguf"));
+}
+
 TEST_F(GgufCommands, CommandsThatNeedAFolderRefuseAFile) {
   take("chat", "llama_grouped");
   scratch_.write("text.txt", "the north\n");

@@ -99,7 +99,8 @@ TEST_F(PullCommand, PrintsTheFolderThatOthersFindByName) {
     EXPECT_EQ(found.out, expected);
   }
   for (const char* const line :
-       {"inspect org/tiny", "tokenize org/tiny --text a", "quantize org/tiny --dtype bf16 --out @/bf16"}) {
+       {"inspect org/tiny", "tokenize org/tiny --text a", "quantize org/tiny --dtype bf16 --out @/bf16",
+        "export org/tiny --to @/tiny.gguf"}) {
     const Outcome found = run_here(line);
     EXPECT_EQ(found.status, 0) << line << ": " << found.err;
   }

@@ -100,9 +100,11 @@ TEST_F(QuantizeCommand, CalibratesALanguageModelAndPrintsItsPerplexities) {
   expect_refused("quantize %hub/SmolLM2-135M --dtype int8 --calibrate @/text --out @/new", 2,
                  {"--calibrate: expected --dtype of blocks", "int8"});
   expect_refused("quantize @/model --dtype q4_0 --calibrate @/text --out @/new", 1, {"language model"});
-  scratch_.write("short", "a");
-  expect_refused("quantize %hub/SmolLM2-135M --dtype q4_0 --calibrate @/short --out @/new", 1,
-                 {path("short")});
+  for (const char* few : {"a", "a b c d"}) {
+    scratch_.write("short", few);
+    expect_refused("quantize %hub/SmolLM2-135M --dtype q4_0 --calibrate @/short --out @/new", 1,
+                   {path("short"), "expected text of 20 tokens or more, found "});
+  }
   EXPECT_FALSE(fs::exists(scratch_ / "new"));
 }
 

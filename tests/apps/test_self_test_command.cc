@@ -31,5 +31,22 @@ TEST(SelfTestCommand, PassesWithEveryInstructionSet) {
   }
 }
 
+TEST(SelfTestCommand, ChecksADevice) {
+#ifdef QKV_WITHOUT_REFERENCE
+  GTEST_SKIP() << "needs the reference backend";
+#endif
+  const Outcome outcome = run_qkv({"self-test", "--device", "reference", "--json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto report = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(report["device"], "reference");
+  EXPECT_EQ(report["passed"], true);
+  EXPECT_EQ(report["checks"].size(), 13) << report["checks"];
+  const Outcome without =
+      run_qkv({"self-test", "--device", "cuda"}, {.environment = "QKV_CUDA_LIBRARY=/nowhere/libqkv_cuda.so"});
+  EXPECT_EQ(without.status, 2);
+  EXPECT_EQ(without.out, "");
+  EXPECT_NE(without.err.find("device cuda: expected qkv's library"), std::string::npos) << without.err;
+}
+
 }  // namespace
 }  // namespace qkv::testing

@@ -144,6 +144,19 @@ TEST(AtomicFile, RemovesTheFilesOfAKilledProcess) {
   remove_partial_files(scratch / "missing");
 }
 
+TEST(AtomicFile, RemovesThoseOfOnePathWhoseProcessHasEnded) {
+  const Scratch scratch;
+  const std::string ended = "999999999";  // above the largest process id
+  const std::vector<std::filesystem::path> kept{
+      scratch.write("m.gguf.partial-1-0", "1"),
+      scratch.write(concat("m.gguf.partial-", ::getpid(), "-3"), "1"),
+      scratch.write("m.gguf.partial-notes", "1"), scratch.write(concat("n.gguf.partial-", ended, "-0"), "1")};
+  scratch.write(concat("m.gguf.partial-", ended, "-0"), "1");
+  remove_partial_files_of(scratch / "m.gguf");
+  for (const std::filesystem::path& one : kept) EXPECT_TRUE(std::filesystem::exists(one)) << one;
+  EXPECT_EQ(files_in(scratch.path()).size(), kept.size());
+}
+
 TEST(InputFile, ReadsInPiecesAndNamesErrors) {
   const Scratch scratch;
   const auto path = scratch.write("file", "abcdefg");

@@ -10,6 +10,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
+#include "tests/support/devices.h"
 
 namespace qkv::explain {
 namespace {
@@ -31,6 +32,26 @@ TEST(SelfTest, PassesHere) {
     EXPECT_TRUE(check.passed) << check.name << ": " << check.found;
     EXPECT_FALSE(check.found.empty()) << check.name;
   }
+}
+
+TEST(SelfTest, PassesOnEachDevice) {
+  testing::for_each_device([](Device device) {
+    const std::vector<SelfCheck> checks = self_test({.device = device});
+    EXPECT_GT(checks.size(), 8u);
+    for (const SelfCheck& check : checks) EXPECT_TRUE(check.passed) << check.name << ": " << check.found;
+  });
+  if (!testing::kHasReference) return;
+  SelfTestOptions options{.device = Device::reference};
+  options.kernels.layer_gradients = [own = options.kernels.layer_gradients](const Tensor& x,
+                                                                            const Offsets& offsets) {
+    Tensor y = own(x, offsets).clone();
+    y.values()[7] += 0.01f;
+    return y;
+  };
+  const std::vector<SelfCheck> checks = self_test(options);
+  EXPECT_EQ(std::ranges::count(checks, false, &SelfCheck::passed), 1);
+  EXPECT_EQ(checks.back().name, "gradients of a layer");
+  EXPECT_FALSE(checks.back().passed);
 }
 
 // One element of a kernel's result is slightly wrong; only that kernel's checks fail.

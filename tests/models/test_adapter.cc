@@ -188,7 +188,8 @@ TEST(Adapter, RefusesOtherMethods) {
   for (const auto& [field, other] : {std::pair("\"peft_type\": \"LORA\"", "\"peft_type\": \"IA3\""),
                                      {"\"use_dora\": false", "\"use_dora\": true"},
                                      {"\"bias\": \"none\"", "\"bias\": \"all\""},
-                                     {"\"layer_replication\": null", "\"layer_replication\": [[0, 1]]"}}) {
+                                     {"\"layer_replication\": null", "\"layer_replication\": [[0, 1]]"},
+                                     {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 7}"}}) {
     const Scratch folder;
     std::filesystem::copy(from, folder.path(), std::filesystem::copy_options::recursive);
     std::string config = read_file(from / kAdapterConfig);

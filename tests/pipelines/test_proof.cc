@@ -10,6 +10,7 @@
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/hub/copies.h"
+#include "tests/support/devices.h"
 #include "tests/support/golden.h"
 #include "tests/support/scratch.h"
 
@@ -65,6 +66,12 @@ TEST_F(Proof, HoldsForEachFamilyAndDtype) {
       EXPECT_GE(report.held.size(), 3u) << name;
       EXPECT_NE(report.held.back().find("have the same bits"), std::string::npos) << report.held.back();
       EXPECT_LT(fs::file_size(folder / kProofFile), 20'000u) << name;
+      for (const Device device : kDevices) {
+        if (device == Device::cpu || !testing::has_backend(device)) continue;
+        const ProofReport there = check_proof(folder, device);
+        EXPECT_TRUE(there.good()) << name << " on " << name_of(device) << ": "
+                                  << (there.good() ? "" : there.parted.front());
+      }
       const std::string first = read_file(folder / kProofFile);
       write_proof(folder);
       EXPECT_EQ(read_file(folder / kProofFile), first) << name;

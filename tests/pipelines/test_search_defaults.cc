@@ -135,6 +135,7 @@ TEST(SearchDefaults, UnsupportedFieldsAreRefusedByNameUnlessNeutral) {
     const Translator translator(folder.path());
     testing::expect_parts(message_of<DataError>([&] { translator.default_options(); }), {key, "found 5"});
   }
+  options_of({{"eos_token_id", 1'000'000}});  // outside the vocabulary: it never comes, as in transformers
   options_of({{"guidance_scale", 1.0},
               {"num_beam_groups", 1},
               {"penalty_alpha", 0},

@@ -17,6 +17,7 @@
 #include "qkv/kernels/instruction_set.h"
 #include "qkv/kernels/libraries.h"
 #include "qkv/kernels/limits.h"
+#include "qkv/tensor/device_memory.h"
 
 namespace qkv::apps {
 namespace {
@@ -42,11 +43,12 @@ nlohmann::ordered_json json_of_machine() {
             {"highway", kernels::highway_version()}}}};
 }
 
-void print_machine() {
+void print_machine(Device device) {
   const std::optional<double> quota = cgroup_processors();
   std::string sets;
   for (const std::string& name : instruction_set_names()) sets += (sets.empty() ? "" : ", ") + name;
   const std::vector<std::pair<std::string, std::string>> lines = {
+      {"device", name_of(device)},
       {"instruction sets", sets},
       {"in use", kernels::name_of(kernels::instruction_set())},
       {"threads", std::to_string(threads())},
@@ -67,9 +69,10 @@ void print_check(const explain::SelfCheck& check) {
             << std::flush;
 }
 
-void self_test(bool json) {
-  if (!json) print_machine();
-  explain::SelfTestOptions options;
+void self_test(Device device, bool json) {
+  if (device != Device::cpu) device_memory(device);  // or an error: the device cannot be used
+  if (!json) print_machine(device);
+  explain::SelfTestOptions options{.device = device};
   if (!json) options.on_result = print_check;
   const std::vector<explain::SelfCheck> checks = explain::self_test(options);
   std::string failed;
@@ -78,6 +81,7 @@ void self_test(bool json) {
   }
   if (json) {
     nlohmann::ordered_json result = json_of_machine();
+    result["device"] = name_of(device);
     result["passed"] = failed.empty();
     result["checks"] = nlohmann::ordered_json::array();
     for (const explain::SelfCheck& check : checks) {
@@ -100,21 +104,24 @@ void add_self_test(Command& app) {
       "precision and recorded values, and equal bits for all batches and numbers of threads. Prints the\n"
       "processor, its instruction sets and the libraries' versions. Takes a few seconds; status 1 and the\n"
       "check's name if one fails. QKV_ISA=avx2 (and others) limits the instruction set.\n"
+      "With --device: the kernels of a device other than the CPU.\n"
       "With a folder: compare it with its qkv_proof.json, written at export: files, fields, checksums of\n"
       "tensors, vocabulary, ids of texts, outputs.",
       "qkv self-test\n  QKV_ISA=avx2 qkv self-test --json\n  qkv self-test model");
   struct Arguments {
     std::string model;
+    Device device = Device::cpu;
     bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
   add_model_option(*command, "model", arguments->model,
                    "Model folder to check, or name (default: this machine)");
+  add_device_option(*command, arguments->device);
   command->add_flag("--json", arguments->json, "Print one JSON object");
   add_threads_option(*command);
   command->callback([arguments] {
-    arguments->model.empty() ? self_test(arguments->json)
-                             : self_test_folder(arguments->model, arguments->json);
+    arguments->model.empty() ? self_test(arguments->device, arguments->json)
+                             : self_test_folder(arguments->model, arguments->device, arguments->json);
   });
 }
 

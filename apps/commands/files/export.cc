@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/messages.h"
-#include "apps/command.h"
+#include "apps/load_options.h"
 #include "apps/terminal.h"
 #include "qkv/models/gguf/gguf_export.h"
 #include "qkv/models/gguf/gguf_model.h"
@@ -84,7 +84,7 @@ void add_export(Command& app) {
       "rows that are no whole blocks have the next type that fits: docs/gguf.md.",
       "qkv export model --to model-q8.gguf --encoding q8_0 && qkv generate model-q8.gguf 'Once upon'");
   const auto arguments = std::make_shared<ExportArguments>();
-  add_option(*command, "model", arguments->model, "DIR|FILE", "Model folder, or GGUF file")->required();
+  add_model_argument(*command, arguments->model, ModelPath::folder_or_gguf);
   add_option(*command, "--to", arguments->to, "FILE", "GGUF file to write; its name ends in .gguf")
       ->required();
   add_choice(*command, "--encoding", arguments->encoding, encodings(), "Encoding of the matrices");

@@ -87,7 +87,7 @@ void quantize_for_text(const QuantizeArguments& arguments,
   const auto exact = pipelines::open_language_model(arguments.model, {.dtype = DType::f32});
   const auto [read, held_out] = divided(
       read_lm_documents(arguments.calibrate, *exact, usual_bounds(arguments.model), data::OnBadLine::fail));
-  if (read.labels() == 0 || held_out.labels() == 0) {
+  if (read.tokens() + held_out.tokens() < 20 || read.labels() == 0 || held_out.labels() == 0) {
     throw DataError(concat(arguments.calibrate, ": expected text of 20 tokens or more, found ",
                            read.tokens() + held_out.tokens()));
   }

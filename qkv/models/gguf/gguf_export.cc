@@ -184,6 +184,10 @@ GgufReport export_gguf(const std::filesystem::path& from, const std::filesystem:
       throw UsageError(concat("to: expected a file whose name ends in .gguf, found ",
                               is_folder ? "the folder " : "", to.string()));
     }
+    if (files_of_gguf(to).size() > 1)
+      throw UsageError(
+          concat("to: expected the name of a whole file, found that of one of several parts, ", to.string()));
+    remove_partial_files_of(to);
     return is_gguf(from) ? from_gguf(from, to, options) : gguf_from_folder(from, to, options);
   });
 }

@@ -27,8 +27,9 @@ std::pair<std::string, std::string> pattern_of(std::string_view module) {
           std::string(module.substr(kBlock.size(), end - kBlock.size()))};
 }
 
-// The paths of all parts of a divided file, in order.
-std::vector<std::filesystem::path> parts_of(const std::filesystem::path& path) {
+}  // namespace
+
+std::vector<std::filesystem::path> files_of_gguf(const std::filesystem::path& path) {
   const std::string name = path.stem().string();
   constexpr size_t kEnding = 15;  // "-00001-of-00003"
   if (name.size() < kEnding) return {path};
@@ -50,8 +51,6 @@ std::vector<std::filesystem::path> parts_of(const std::filesystem::path& path) {
   }
   return all;
 }
-
-}  // namespace
 
 bool is_gguf(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -94,7 +93,7 @@ std::string GgufModel::own_name(const GgufArchitecture& architecture, std::strin
 }
 
 GgufModel::GgufModel(const std::filesystem::path& path) {
-  const std::vector<std::filesystem::path> paths = parts_of(path);
+  const std::vector<std::filesystem::path> paths = files_of_gguf(path);
   std::error_code unreadable;
   for (const std::filesystem::path& part : paths) {
     if (part != path && !std::filesystem::exists(part, unreadable))

@@ -19,6 +19,9 @@ namespace qkv::models {
 
 struct GgufArchitecture;
 
+// The paths of all parts of a divided file (NAME-00001-of-00003.gguf), in order; of another file, its own.
+std::vector<std::filesystem::path> files_of_gguf(const std::filesystem::path& path);
+
 // Whether a path names a GGUF file: by its ending, ".gguf".
 bool is_gguf(const std::filesystem::path& path);
 

@@ -154,16 +154,14 @@ std::string AdapterFiles::spelling(const std::string& name) const {
   return concat(kModel, name.substr(map_.prefix.size()));
 }
 
-// "alpha_pattern" maps regular expressions of ends of module names to their alpha; the first that matches
-// counts, as in PEFT's get_pattern_key(). (Those of "rank_pattern" need no reading: the tensors have the
-// ranks.)
-double AdapterFiles::alpha_of(const std::string& module) const {
-  const double usual = config_.number("lora_alpha", 8);
-  if (!config_.has("alpha_pattern")) return usual;
-  const ConfigReader pattern = config_.object("alpha_pattern");
-  const std::string where = concat((file_.path().parent_path() / kAdapterConfig).string(), ": alpha_pattern");
-  for (const auto& [key, value] : config_.entries("alpha_pattern")) {
-    if (text::matches_python(concat("(.*\\.)?(", key, ")"), module, where)) return pattern.number(key, usual);
+// A pattern maps regular expressions of ends of module names to numbers; the first that matches counts, as in
+// PEFT's get_pattern_key().
+double AdapterFiles::number_of(const std::string& module, const char* pattern, double usual) const {
+  if (!config_.has(pattern)) return usual;
+  const ConfigReader numbers = config_.object(pattern);
+  const std::string where = concat((file_.path().parent_path() / kAdapterConfig).string(), ": ", pattern);
+  for (const auto& [key, value] : config_.entries(pattern)) {
+    if (text::matches_python(concat("(.*\\.)?(", key, ")"), module, where)) return numbers.number(key, usual);
   }
   return usual;
 }
@@ -196,7 +194,11 @@ void AdapterFiles::add_to(const std::string& name, const nn::Parameter& paramete
   const Tensor b = file_.tensor(b_name, Shape{outputs_of(mapped.rule, outputs), rank});
   const auto columns = static_cast<double>(rank);
   const std::string own = a_name.substr(kModel.size(), a_name.size() - kModel.size() - kA.size());
-  const double scale = alpha_of(own) / (config_.boolean("use_rslora", false) ? std::sqrt(columns) : columns);
+  if (const double said = number_of(own, "rank_pattern", config_.number("r", 8)); said != columns)
+    throw DataError(concat(file_.path().string(), ": ", a_name, ": expected the rank ", said, " of ",
+                           kAdapterConfig, ", found ", rank));
+  const double alpha = number_of(own, "alpha_pattern", config_.number("lora_alpha", 8));
+  const double scale = alpha / (config_.boolean("use_rslora", false) ? std::sqrt(columns) : columns);
   *parameter.low_rank = {Variable(a.clone()), Variable(own_rows(b, outputs, mapped.rule).clone()),
                          static_cast<float>(scale)};
   used.insert({a_name, b_name});

@@ -34,7 +34,7 @@ class AdapterFiles {
  private:
   std::string spelling(const std::string& name) const;
   void add_to(const std::string& name, const nn::Parameter& parameter, std::set<std::string>& used) const;
-  double alpha_of(const std::string& module) const;
+  double number_of(const std::string& module, const char* pattern, double usual) const;
 
   ConfigReader config_;
   io::SafetensorsFile file_;

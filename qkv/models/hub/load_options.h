@@ -9,6 +9,8 @@
 
 namespace qkv::models {
 
+struct TextEncoderConfig;
+
 struct LoadOptions {
   // The dtype of weight matrices and tables: f32, bf16, f16 or i8 (ops/quantize.h). Nothing: as stored.
   std::optional<DType> dtype = {};
@@ -19,6 +21,9 @@ struct LoadOptions {
   // A LoRA adapter for the model, a folder in PEFT's layout (adapter.h), whose config.json, if it has one,
   // takes the place of the model's; empty: none.
   std::filesystem::path adapter = {};
+  // A model of the same family whose heads are wanted: those of them that the files have are loaded as well,
+  // whatever class config.json names. Null: the class's.
+  const TextEncoderConfig* heads = nullptr;
   // Where the model computes. On the host, values that need no conversion stay in the mapped file.
   Device device = Device::cpu;
 };

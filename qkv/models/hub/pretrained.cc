@@ -242,6 +242,29 @@ template <class Family, class Config>
 void drop_absent_head(const std::filesystem::path& /*folder*/, const TensorFiles& /*files*/,
                       const WeightMap& /*map*/, const Family& /*family*/, Config& /*config*/) {}
 
+// Folders of transformers name the class that they were saved as, and keep the weights of other heads.
+void add_stored_heads(const TensorFiles& files, const EncoderFamily& family, Layouts layouts,
+                      const TextEncoderConfig& wanted, TextEncoderConfig& config) {
+  const WeightMap wanted_map = weight_map_of(family, wanted, layouts);
+  const auto add = [&](bool TextEncoderConfig::*head, const char* parameter) {
+    if (config.*head || !(wanted.*head)) return;
+    TextEncoderConfig with = config;
+    with.*head = true;
+    const WeightMap map = weight_map_of(family, with, layouts);
+    const MappedName name = mapped_name(map, parameter);
+    if (name.name != mapped_name(wanted_map, parameter).name) return;  // another part, of the same name here
+    const auto stored = [&](const std::string& one) { return files.contains(one); };
+    if (std::ranges::any_of(possible_names(map, name), stored)) config = with;
+  };
+  add(&TextEncoderConfig::pooler, "pooler.weight");
+  add(&TextEncoderConfig::masked_language, "masked_language.dense.weight");
+  if (config.pooler) add(&TextEncoderConfig::next_sentence, "next_sentence.weight");
+}
+
+template <class Family, class Config>
+void add_stored_heads(const TensorFiles& /*files*/, const Family& /*family*/, Layouts /*layouts*/,
+                      const TextEncoderConfig& /*wanted*/, Config& /*config*/) {}
+
 template <class Model, class Family>
 std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
                             std::span<const Family> families, const LoadOptions& options) {
@@ -257,6 +280,7 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   const WeightMap of_config = weight_map_of(*family, config, opened.layouts);
   untie_if_stored_apart(files, of_config, config);
   drop_absent_head(folder, files, of_config, *family, config);
+  if (options.heads != nullptr) add_stored_heads(files, *family, opened.layouts, *options.heads, config);
   std::unique_ptr<Model> model;
   try {
     model = std::make_unique<Model>(config);

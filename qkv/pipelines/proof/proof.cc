@@ -14,6 +14,7 @@
 #include "qkv/models/hub/verify.h"
 #include "qkv/pipelines/proof/files.h"
 #include "qkv/pipelines/proof/numbers.h"
+#include "qkv/tensor/device_memory.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -182,15 +183,16 @@ ParsedProof parse_proof(const JsonValue& object) {
 
 class Checker {
  public:
-  Checker(const fs::path& folder, ParsedProof proof) : folder_(folder), proof_(std::move(proof)) {
-    same_machine_ = proof_.build == build() && proof_.machine == machine();
+  Checker(const fs::path& folder, ParsedProof proof, Device device)
+      : folder_(folder), device_(device), proof_(std::move(proof)) {
+    same_machine_ = device == Device::cpu && proof_.build == build() && proof_.machine == machine();
   }
 
   ProofReport run() {
     conclude(compare_files(folder_, proof_.files), concat("files: ", proof_.files.size(), " as at export"));
     check_weights();
     std::optional<OpenedModel> model;
-    attempt("the folder cannot be opened: ", [&] { model = open_model(folder_); });
+    attempt("the folder cannot be opened: ", [&] { model = open_model(folder_, {.device = device_}); });
     if (!model) return std::move(report_);
     attempt("texts: ", [&] { check_texts(*model); });
     attempt("outputs cannot be computed: ", [&] { check_numbers(*model); });
@@ -322,6 +324,7 @@ class Checker {
   static constexpr double kSafety = 4;
 
   fs::path folder_;
+  Device device_;
   ParsedProof proof_;
   bool same_machine_ = false;
   ProofReport report_;
@@ -354,13 +357,14 @@ bool write_proof(const fs::path& folder) {
   return true;
 }
 
-ProofReport check_proof(const fs::path& folder) {
+ProofReport check_proof(const fs::path& folder, Device device) {
   const fs::path path = folder / kProofFile;
   if (!fs::exists(path)) {
     throw IoError(concat(path.string(), ": expected the proof that qkv writes beside a model, found none; ",
                          "qkv train, qkv quantize and qkv merge write it"));
   }
-  return Checker(folder, parse_proof(parse_json(read_file(path), path.string()))).run();
+  if (device != Device::cpu) device_memory(device);  // a device that cannot be used is no difference
+  return Checker(folder, parse_proof(parse_json(read_file(path), path.string())), device).run();
 }
 
 }  // namespace qkv::pipelines

@@ -27,8 +27,9 @@ struct ProofReport {
 
 // Compares a folder with its proof. Outputs must have the same bits with the build and processor that wrote
 // the proof; elsewhere they may differ by four times the measured effect of rounding: see
-// docs/reliability.md. A folder that cannot be opened is a difference. Throws IoError for a folder without a
-// proof, DataError for a damaged proof.
-ProofReport check_proof(const std::filesystem::path& folder);
+// docs/reliability.md; so they may on another device. A folder that cannot be opened is a difference. Throws
+// IoError for a folder without a proof, DataError for a damaged proof, UsageError for a device that cannot be
+// used.
+ProofReport check_proof(const std::filesystem::path& folder, Device device = Device::cpu);
 
 }  // namespace qkv::pipelines

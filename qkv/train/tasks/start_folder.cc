@@ -193,7 +193,7 @@ void initialise_from(const fs::path& from, const models::LanguageModel& model, u
 }
 
 void initialise_from(const fs::path& from, const models::TextEncoder& model, uint64_t seed) {
-  const auto source = models::load_text_encoder(from);
+  const auto source = models::load_text_encoder(from, {.heads = &model.config()});
   const models::TextEncoderConfig &own = model.config(), &other = source->config();
   std::vector<std::string_view> replaced = replaced_labels(other, own);
   if (other.labelled != own.labelled) replaced = {"classifier"};

@@ -10,6 +10,7 @@
 #include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/read_config.h"
 #include "qkv/pipelines/classify.h"
+#include "tests/models/folder_copy.h"
 #include "tests/train/killed.h"
 #include "tests/train/label_run.h"
 #include "tests/train/same_run.h"
@@ -85,6 +86,22 @@ TEST(StartFolder, KeepsWhatTheModelHasAndRenewsOtherHeads) {
   names = kept(golden_model("bert_masked"), texts);
   EXPECT_TRUE(has(names, "encoder.layers.1.fc2.weight"));
   EXPECT_FALSE(has(names, "pooler.weight"));
+}
+
+// As transformers does: BertForSequenceClassification takes the pooler of a folder of BertForMaskedLM.
+TEST(StartFolder, KeepsStoredHeadsThatTheClassOfTheFolderLacks) {
+  const testing::FolderCopy copy("bert_pretraining");
+  const auto pretraining = values_of(*models::load_text_encoder(copy.folder.path(), {.dtype = DType::f32}));
+  copy.replace("config.json", "BertForPreTraining", "BertForMaskedLM");
+  models::TextEncoderConfig config = models::read_text_encoder_config(copy.folder.path());
+  EXPECT_FALSE(config.pooler);
+  config.pooler = config.next_sentence = true;
+  const models::TextEncoder model(config);
+  initialise_from(copy.folder.path(), model, 5);
+  const auto values = values_of(model);
+  EXPECT_EQ(values.size(), pretraining.size());
+  for (const auto& [name, value] : values) EXPECT_TRUE(same_bytes(value, pretraining.at(name))) << name;
+  EXPECT_FALSE(models::load_text_encoder(copy.folder.path())->config().pooler) << "unless they are wanted";
 }
 
 TEST(StartFolder, ReadsAllFamiliesOfTextEncoders) {
