@@ -16,6 +16,7 @@
 #include "qkv/kernels/norm.h"
 #include "qkv/kernels/optimizer.h"
 #include "qkv/kernels/pointwise.h"
+#include "tests/support/devices.h"
 
 namespace qkv::kernels {
 namespace {
@@ -39,8 +40,11 @@ Work counted(const Call& call) {
 // Multiplications, and elements of f32.
 Work work(uint64_t macs, uint64_t elements) { return {macs, elements * sizeof(float)}; }
 
-class Counters : public testing::TestWithParam<Device> {
+class Counters : public ::testing::TestWithParam<Device> {
  protected:
+  void SetUp() override {
+    if (!testing::has_backend(GetParam())) GTEST_SKIP() << "needs the backend";
+  }
   Tensor full(const Shape& shape, float value = 0.5f) const { return Tensor::full(shape, value, GetParam()); }
   Tensor rounded(const Shape& shape, DType dtype) const {
     Tensor zeros = Tensor::empty(shape, dtype);
@@ -49,7 +53,7 @@ class Counters : public testing::TestWithParam<Device> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, Counters, testing::ValuesIn(kDevices),
+INSTANTIATE_TEST_SUITE_P(Devices, Counters, ::testing::ValuesIn(kDevices),
                          [](const auto& device) { return std::string(name_of(device.param)); });
 
 // 7 x 5 times 5 x 3.
