@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <system_error>
@@ -295,7 +294,8 @@ void remove_partial_files_of(const std::filesystem::path& path) {
   for (const std::filesystem::path& one : files_in(path.has_parent_path() ? path.parent_path() : ".")) {
     const std::string name = one.filename().string();
     if (!name.starts_with(beginning) || !is_temporary(name)) continue;
-    const int process = std::atoi(name.c_str() + beginning.size());
+    int process = 0;
+    std::from_chars(name.data() + beginning.size(), name.data() + name.size(), process);
     std::error_code ignored;
     if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) std::filesystem::remove(one, ignored);
   }
