@@ -14,7 +14,7 @@ std::atomic<int64_t> waits = 0;
 }  // namespace
 
 const char* name_of(Device device) {
-  static constexpr std::array<const char*, kMostGpus + 2> kNames{
+  static constexpr std::array<const char*, static_cast<size_t>(cuda_device(kMostGpus))> kNames{
       "cpu", "reference", "cuda", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7"};
   const auto index = static_cast<size_t>(device);
   return index < kNames.size() ? kNames[index] : "unknown";
@@ -30,11 +30,8 @@ Device device_named(std::string_view name) {
     }
   }
   if (name == "cuda:0") return Device::cuda;
-  for (const Device device : kDevices) {
-    if (name == name_of(device)) return device;
-  }
-  for (int index = 1; index < kMostGpus; ++index) {
-    if (name == name_of(cuda_device(index))) return cuda_device(index);
+  for (int i = 0; i < static_cast<int>(cuda_device(kMostGpus)); ++i) {
+    if (name == name_of(static_cast<Device>(i))) return static_cast<Device>(i);
   }
   throw UsageError(concat("expected cpu, cuda, cuda:N with N below ", kMostGpus,
                           ", auto or reference, found '", name, "'"));

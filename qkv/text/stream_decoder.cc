@@ -25,7 +25,8 @@ size_t final_length(std::string_view text) {
   return end;
 }
 
-// Tokens that wait for the rest of a character. One that is not complete after three more is never.
+// Tokens that wait for the rest of a character at most. A character that is not complete after three more
+// never is; more wait, so that half of them can be dropped and the last three characters be those of all.
 constexpr size_t kMostWaiting = 32;
 
 // The length of a text without its last three characters, which are all that later bytes may change: a token

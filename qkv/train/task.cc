@@ -40,14 +40,18 @@ double CurveSum::value(std::span<const double>& found) const {
   return sum;
 }
 
+std::vector<CurveShare> take(const std::vector<BatchCurve>& curves, std::span<const double>& found) {
+  std::vector<CurveShare> shares;
+  for (const BatchCurve& curve : curves) shares.push_back({curve.name, curve.sum.value(found), curve.count});
+  return shares;
+}
+
 std::vector<CurveShare> read(const std::vector<BatchCurve>& curves) {
   std::vector<Tensor> bits;
   for (const BatchCurve& curve : curves) curve.sum.append_to(bits);
   const std::vector<double> all = kernels::doubles(bits);
   std::span<const double> found = all;
-  std::vector<CurveShare> shares;
-  for (const BatchCurve& curve : curves) shares.push_back({curve.name, curve.sum.value(found), curve.count});
-  return shares;
+  return take(curves, found);
 }
 
 std::optional<double> Evaluation::value(const std::string& name) const {

@@ -118,7 +118,9 @@ struct BatchLoss {
   std::vector<BatchCurve> curves;
 };
 
-// The curves' numbers. Waits for the device.
+// The curves' numbers, of the first doubles of `found`, which it removes (CurveSum::value()).
+std::vector<CurveShare> take(const std::vector<BatchCurve>& curves, std::span<const double>& found);
+// The same of doubles that it reads itself. Waits for the device.
 std::vector<CurveShare> read(const std::vector<BatchCurve>& curves);
 
 struct Metric {

@@ -92,7 +92,8 @@ std::byte* take(size_t bytes) {
   require_success("memory");
   return static_cast<std::byte*>(block);
 }
-void give(std::byte* block) { cudaFreeAsync(block, cuda_stream()); }
+// Errors are ignored: at the end of the program the driver may be gone.
+void give(std::byte* block, void* where) { cudaFreeAsync(block, static_cast<cudaStream_t>(where)); }
 
 void copy_rows(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
                size_t rows) {
@@ -143,7 +144,7 @@ std::byte* take(size_t bytes) {
   std::memset(block, 0xFF, bytes);
   return block;
 }
-void give(std::byte* block) { std::free(block); }
+void give(std::byte* block, void* /*where*/) { std::free(block); }
 
 void copy_rows(CopyDirection /*direction*/, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
                size_t rows) {
@@ -163,12 +164,7 @@ int selected_gpu() { return selected; }
 
 Storage Memory::allocate(size_t bytes) {
   // A tensor may be freed by a thread that uses another GPU, or none.
-  return {take(bytes < 64 ? 64 : bytes), [gpu = selected](std::byte* block) {
-            const int before = selected;
-            select_gpu(gpu);
-            give(block);
-            if (before >= 0) select_gpu(before);
-          }};
+  return {take(bytes < 64 ? 64 : bytes), [where = stream()](std::byte* block) { give(block, where); }};
 }
 
 void Memory::copy(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,

@@ -10,73 +10,17 @@
 #include <utility>
 
 #include "qkv/base/error.h"
-#include "qkv/base/files.h"
-#include "qkv/base/hash.h"
 #include "qkv/base/log.h"
-#include "qkv/kernels/instruction_set.h"
 #include "qkv/kernels/pointwise.h"
 #include "qkv/ops/on_gradient.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/tape.h"
+#include "qkv/train/ranks/rank_messages.h"
 
 namespace qkv::train {
 namespace {
 
 using nlohmann::json;
-
-// CBOR: JSON has neither NaN nor arbitrary bytes.
-std::vector<json> all_gather(Communicator& ranks, const json& own) {
-  std::string text;
-  json::to_cbor(own, text);
-  std::vector<json> all;
-  for (const std::string& one : ranks.all_gather(text)) all.push_back(json::from_cbor(one));
-  return all;
-}
-
-// What a rank has of a step before the gradients are exchanged.
-struct Share {
-  std::vector<std::vector<CurveShare>> curves;
-  bool stop = false;
-  // Of its batches, and without those in which it waited for weights.
-  double seconds = 0, computing = 0;
-  std::exception_ptr error;
-};
-
-json to_json(const Share& share) {
-  json curves = json::array();
-  for (const auto& batch : share.curves) {
-    json& list = curves.emplace_back(json::array());
-    for (const CurveShare& curve : batch) list.push_back({curve.name, curve.sum, curve.count});
-  }
-  json message{
-      {"curves", curves}, {"stop", share.stop}, {"seconds", share.seconds}, {"computing", share.computing}};
-  try {
-    if (share.error) std::rethrow_exception(share.error);
-  } catch (const NumericError& error) {
-    message["not_finite"] = error.what();
-  } catch (const std::exception& error) {
-    message["error"] = error.what();
-  }
-  return message;
-}
-
-// What the ranks report of a step. Throws the error of one that has failed.
-void take_shares(Communicator& ranks, const std::vector<json>& all, StepResult& result) {
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    const std::string where = ranks.name(static_cast<int>(rank));
-    if (all[rank].contains("not_finite"))
-      throw NumericError(concat(all[rank]["not_finite"].get<std::string>(), ", on ", where));
-    if (all[rank].contains("error")) {
-      if (!ranks.is_root()) throw RankError(concat(where, " has failed"));  // the root reports it
-      throw Error(concat(where, ": ", all[rank]["error"].get<std::string>()));
-    }
-    for (const json& batch : all[rank]["curves"]) {
-      std::vector<CurveShare>& curves = result.curves.emplace_back();
-      for (const json& curve : batch) curves.push_back({curve[0], curve[1], curve[2]});
-    }
-    result.stop = result.stop || all[rank]["stop"].get<bool>();
-  }
-}
 
 std::vector<int64_t> batches_by_rank(int64_t batches, int ranks) {
   std::vector<int64_t> counts;
@@ -89,15 +33,6 @@ std::vector<int64_t> batches_by_rank(int64_t batches, int ranks) {
 
 // To milliseconds.
 double rounded(double seconds) { return std::round(seconds * 1000) / 1000; }
-
-constexpr const char* kProgram = "program";
-
-std::string hash_of_program() {
-  Hash64 hash;
-  const MappedFile program("/proc/self/exe", MapFor::reading);
-  hash.add(program.data(), program.size());
-  return std::to_string(hash.value());
-}
 
 }  // namespace
 
@@ -112,39 +47,7 @@ Replica::Replica(Task& task, const TrainOptions& options, Communicator& ranks, c
       slow_(batches_by_rank(options.accumulate, ranks.size())) {
   for (const auto& [name, parameter] : parameters_) leaves_.push_back(parameter.variable);
   options_.require_batches_for(ranks_.size());
-  if (ranks_.size() > 1) require_equal_ranks();
-}
-
-void Replica::require_equal_ranks() {
-  if (options_.device != Device::cpu) {
-    throw UsageError(concat("train.device: expected cpu with ", ranks_.size(), " ranks, found ",
-                            name_of(options_.device)));
-  }
-  json own{{kProgram, hash_of_program()},
-           {"instruction set", kernels::name_of(kernels::instruction_set())},
-           {"task", task_.info().name}};
-  for (const Field& field : task_.fields())
-    if (field.decides_weights) own[field.name] = field.value;
-  for (const Field& field : fields(options_))  // of which the schedule concerns the root only
-    if (field.decides_weights && !field.name.starts_with("schedule.")) own[field.name] = field.value;
-  const std::vector<json> all = all_gather(ranks_, own);
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    for (const auto& [name, expected] : all[0].items()) {
-      const json found = all[rank].value(name, json());
-      if (found == expected) continue;
-      if (!ranks_.is_root()) throw RankError(concat(name, " differs"));  // the root reports it
-      if (name == kProgram) {
-        throw UsageError(concat("expected the same build of qkv on all ranks, found another on ",
-                                ranks_.name(static_cast<int>(rank)), " than on ", ranks_.name(0)));
-      }
-      if (name.ends_with(".fingerprint")) {
-        throw UsageError(concat(name, ": expected the same data on all ranks, found others on ",
-                                ranks_.name(static_cast<int>(rank)), " than on ", ranks_.name(0)));
-      }
-      throw UsageError(concat(name, ": expected ", expected.dump(), " as on ", ranks_.name(0), ", found ",
-                              found.dump(), " on ", ranks_.name(static_cast<int>(rank))));
-    }
-  }
+  if (ranks_.size() > 1) require_equal_ranks(ranks_, task_, options_);
 }
 
 void Replica::announce(Call call) {
@@ -413,10 +316,8 @@ std::vector<std::vector<CurveShare>> Replica::shares_of(const std::vector<Submit
                                                         const Call& call) const {
   std::vector<std::vector<CurveShare>> all;
   for (const auto& [index, curves] : batches) {
-    std::vector<CurveShare>& shares = all.emplace_back();
-    for (const BatchCurve& curve : curves)
-      shares.push_back({curve.name, curve.sum.value(found), curve.count});
-    const double loss = shares.front().sum;
+    all.push_back(take(curves, found));
+    const double loss = all.back().front().sum;
     if (std::isfinite(loss)) continue;
     const Tape tape;
     forward(index, call);  // the same numbers again, as the weights have not changed

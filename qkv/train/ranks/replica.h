@@ -110,7 +110,6 @@ class Replica {
   std::optional<Evaluation> evaluate_here(EvaluationRequest request, bool replaced);
   void share_parameters(const std::vector<double>& squared_norms);
   void make_own_optimizer();
-  void require_equal_ranks();
   void restore_optimizer(const io::SafetensorsFile* file);
   [[noreturn]] void fail_not_finite(const std::string& what, const std::vector<double>& squared_norms);
 
