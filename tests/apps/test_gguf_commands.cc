@@ -81,6 +81,14 @@ TEST_F(GgufCommands, ExportRefusesTheNameOfAPart) {
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "file-00002-of-00003.gguf"));
 }
 
+TEST_F(GgufCommands, ExportRemovesWhatAKilledOneLeft) {
+  take("chat", "llama_grouped");
+  scratch_.write("again.gguf.partial-999999999-0", "half");  // above the largest process id
+  output("export @/file.gguf --to @/again.gguf");
+  EXPECT_TRUE(std::filesystem::exists(scratch_ / "again.gguf"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "again.gguf.partial-999999999-0"));
+}
+
 TEST_F(GgufCommands, CommandsThatNeedAFolderRefuseAFile) {
   take("chat", "llama_grouped");
   scratch_.write("text.txt", "the north\n");

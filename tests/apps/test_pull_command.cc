@@ -118,6 +118,10 @@ TEST_F(PullCommand, PrintsTheFolderThatOthersFindByName) {
     if (merged.status == 1)
       expect_parts(merged.err, {"found \"org/none\": ", "qkv pull org/none downloads it"});
   }
+  config["r"] = 7;
+  scratch_.write("adapter/adapter_config.json", config.dump());
+  expect_failure(run_here("classify org/tiny --adapter @/adapter a"), 1,
+                 {"expected the rank 7 of adapter_config.json, found 2"});
   scratch_.write("labelled.txt", "0 a red dog\n1 the house\n");
   const std::string train = "train classify --train @/labelled.txt --max-steps 1 --quiet --out @/trained ";
   for (const char* const start : {"--from ", "--set model.from="}) {

@@ -221,6 +221,11 @@ TEST_F(FineTuning, OfAClassifierFromABert) {
   EXPECT_EQ(config["architectures"][0], "BertForSequenceClassification");
   EXPECT_EQ(config["hidden_size"], 8);
   EXPECT_EQ(config["id2label"]["0"], "bad");
+  // Its class is BertForMaskedLM, and its files have a pooler.
+  const Outcome masked =
+      run("train classify --train @/colours.tsv --max-steps 1 --out @/masked --from %hub/bert-base-cased");
+  EXPECT_EQ(masked.status, 0);
+  expect_parts(masked.err, {"initialised at random from the seed: classifier\n"});
 }
 
 // An adapter's documents and length of texts are kept by `merge`.
