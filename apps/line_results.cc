@@ -121,6 +121,7 @@ void run_on_ranks(Command& command, LineArguments& arguments, std::function<void
     }
     with_ranks(arguments.rank_timeout, [&](Communicator& ranks) {
       arguments.ranks = &ranks;
+      arguments.load.device = device_of_rank(arguments.load.device, ranks);
       body();
     });
   });

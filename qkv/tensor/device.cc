@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "qkv/base/communicator.h"
 #include "qkv/base/error.h"
 #include "qkv/tensor/device_memory.h"
 
@@ -35,6 +36,16 @@ Device device_named(std::string_view name) {
   }
   throw UsageError(concat("expected cpu, cuda, cuda:N with N below ", kMostGpus,
                           ", auto or reference, found '", name, "'"));
+}
+
+Device device_of_rank(Device first, const Communicator& ranks) {
+  if (!is_cuda(first)) return first;
+  int index = cuda_index(first);
+  for (int rank = 0; rank < ranks.rank(); ++rank)
+    index += ranks.host(rank) == ranks.host(ranks.rank()) ? 1 : 0;
+  if (index < kMostGpus) return cuda_device(index);
+  throw UsageError(concat("device ", name_of(first), " of ", ranks.name(ranks.rank()), ": expected at most ",
+                          kMostGpus, " GPUs of a machine, found cuda:", index));
 }
 
 void parse_field(std::string_view field, std::string_view text, Device& device) {

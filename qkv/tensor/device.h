@@ -8,6 +8,8 @@
 
 namespace qkv {
 
+class Communicator;
+
 // cpu is the host. reference computes with naive loops in double precision, in memory that only its kernels
 // can access: it checks numerical results, and that other code never touches device memory. cuda is the first
 // NVIDIA GPU, and cuda_device() another.
@@ -26,6 +28,10 @@ const char* name_of(Device device);
 // The inverse of name_of(); "cuda:0" is cuda, and "auto" is cuda where it can be used, else cpu. Throws
 // UsageError for an unknown name.
 Device device_named(std::string_view name);
+
+// The device of a rank: of GPUs, the first rank of a machine has `first`, the next one the next GPU. Throws
+// UsageError for more than kMostGpus.
+Device device_of_rank(Device first, const Communicator& ranks);
 
 // For help texts.
 inline constexpr const char* kDeviceNames = "cpu|cuda[:N]|auto|reference";

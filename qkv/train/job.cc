@@ -42,20 +42,12 @@ std::string handout(const Job& job, const Task& task) {
   return text;
 }
 
-void require_cpu(const TrainOptions& options) {
-  if (options.device == Device::cpu) return;
-  throw UsageError(concat("train.device: expected cpu with lora.rank, found ", name_of(options.device)));
-}
-
 // Checks common to all tasks, before anything is read or written.
 void check_start(const Job& job, const Communicator& ranks) {
   job.validate_ranges();
   job.options.require_batches_for(ranks.size());
   const std::filesystem::path from = settings_of(job)["model.from"];
-  if (job.options.lora.rank != 0) {
-    if (from.empty()) throw UsageError(lora_without_start(job.task_name()));
-    require_cpu(job.options);
-  }
+  if (job.options.lora.rank != 0 && from.empty()) throw UsageError(lora_without_start(job.task_name()));
   std::error_code one_is_missing;
   if (!from.empty() && std::filesystem::equivalent(from, job.folder, one_is_missing)) {
     throw UsageError(concat("model.from ", from.string(),
@@ -178,8 +170,8 @@ std::unique_ptr<Task> Job::make_trained_task(bool resumes, TrainObserver& observ
                                              const std::atomic<bool>* stop) const {
   std::unique_ptr<Task> task = make_task(resumes, observer, stop);
   if (options.lora.rank == 0) return task;
-  require_cpu(options);
-  return std::make_unique<LoraTask>(std::move(task), options.lora, options.seed);
+  return std::make_unique<LoraTask>(std::move(task), options.lora, options.seed,
+                                    node ? device_of_rank(options.device, node->ranks()) : options.device);
 }
 
 TrainResult run_job(const Job& job, TrainObserver& observer, const std::atomic<bool>* stop,

@@ -37,7 +37,7 @@ std::string lora_without_start(const std::string& task) {
       task, " without one");
 }
 
-LoraTask::LoraTask(std::unique_ptr<Task> task, const LoraOptions& options, uint64_t seed)
+LoraTask::LoraTask(std::unique_ptr<Task> task, const LoraOptions& options, uint64_t seed, Device device)
     : task_(std::move(task)), options_(options) {
   const std::filesystem::path base = task_->base_folder();
   if (base.empty()) throw UsageError(lora_without_start(task_->info().name));
@@ -49,6 +49,7 @@ LoraTask::LoraTask(std::unique_ptr<Task> task, const LoraOptions& options, uint6
     if (options_.dtype != DType::f32 && parameter.allows_quantized())
       parameter.set_value(to_dtype(parameter.weight().value(), options_.dtype));
   });
+  nn::move_to(*task_, device);
   adapter_.emplace(nn::parameters_of(*task_), options_.low_rank());
   task_->require_exportable(*adapter_);
 }

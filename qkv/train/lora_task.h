@@ -31,9 +31,9 @@ std::string lora_without_start(const std::string& task);
 // reads the base model's folder again, whose checksum is a field of the run.
 class LoraTask : public Task {
  public:
-  // Initialises the task's model. Throws UsageError for options out of range, for a task without a base model
-  // (Task::base_folder()), and for projections that the model lacks.
-  LoraTask(std::unique_ptr<Task> task, const LoraOptions& options, uint64_t seed);
+  // Initialises the task's model and moves it to the device. Throws UsageError for options out of range, for
+  // a task without a base model (Task::base_folder()), and for projections that the model lacks.
+  LoraTask(std::unique_ptr<Task> task, const LoraOptions& options, uint64_t seed, Device device);
 
   TaskInfo info() const override { return task_->info(); }
   std::vector<Field> fields() const override;

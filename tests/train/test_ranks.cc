@@ -19,6 +19,7 @@
 #include "qkv/train/ranks/division.h"
 #include "qkv/train/ranks/gradient_sum.h"
 #include "qkv/train/ranks/replica.h"
+#include "tests/support/devices.h"
 #include "tests/support/scratch.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/train/character_run.h"
@@ -87,6 +88,44 @@ TEST(Ranks, ACheckpointIsResumedOnAnyNumberOfRanks) {
   expect_same_run(scratch / "whole", scratch / "parts");
 }
 
+TEST(Ranks, OfAMachineHaveAGpuEach) {
+  ThreadRanks ranks(4);
+  ranks.host_of = [](int rank) { return rank == 2 ? "b" : "a"; };
+  ranks.run([](Communicator& own) {
+    static constexpr int kPlaces[] = {0, 1, 0, 2};
+    const int place = kPlaces[own.rank()];
+    EXPECT_EQ(device_of_rank(Device::cuda, own), cuda_device(place));
+    EXPECT_EQ(device_of_rank(cuda_device(3), own), cuda_device(3 + place));
+    EXPECT_EQ(device_of_rank(Device::cpu, own), Device::cpu);
+    EXPECT_EQ(device_of_rank(Device::reference, own), Device::reference);
+    if (place == 0) return;
+    expect_throw<UsageError>("expected at most 8 GPUs of a machine, found cuda:",
+                             [&] { device_of_rank(cuda_device(7), own); });
+  });
+}
+
+// Two ranks of a machine compute on two GPUs.
+TEST(Ranks, OnEachDevice) {
+  testing::for_each_device([](Device device) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(name_of(dtype));
+      const Scratch scratch;
+      TrainOptions options = four_batches("adamw");
+      options.device = device;
+      options.gradient_dtype = dtype;
+      options.bucket_bytes = 1000;
+      options.max_steps = 4;
+      Quiet quiet;
+      train_characters(scratch / "whole", options, quiet);
+      options.max_steps = 2;
+      train_on(2, scratch / "parts", options);
+      options.max_steps = 4;
+      train_on(2, scratch / "parts", options);
+      expect_same_run(scratch / "whole", scratch / "parts");
+    }
+  });
+}
+
 TEST(Ranks, EachHasItsShareOfTheMoments) {
   const TrainOptions options = four_batches("adamw");
   const std::unique_ptr<Task> task = character_task();
@@ -137,7 +176,7 @@ TEST(Ranks, SendHalfTheBytesInBf16) {
     ThreadRanks(2).run([&](Communicator& own) {
       nn::Parameter copy({1000}, {});
       copy.variable.set_value(Tensor::zeros({1000}));
-      GradientSum sum({{"one", copy}}, 2, 1 << 20, dtype, own);
+      GradientSum sum({{"one", copy}}, 2, 1 << 20, dtype, Device::cpu, own);
       sum.begin();
       copy.variable.add_grad(Tensor::full({1000}, own.is_root() ? 1.0f : 1 + 1.0f / 128 + 1.0f / 256));
       sum.take(0, own.rank());

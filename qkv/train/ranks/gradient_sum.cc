@@ -32,10 +32,11 @@ std::vector<int> owners_of(const std::vector<nn::NamedParameter>& parameters, in
 }
 
 GradientSum::GradientSum(std::vector<nn::NamedParameter> parameters, int64_t batches, int64_t bucket_bytes,
-                         DType dtype, Communicator& ranks)
+                         DType dtype, Device device, Communicator& ranks)
     : parameters_(std::move(parameters)),
       batches_(batches),
       dtype_(dtype),
+      device_(device),
       ranks_(ranks),
       owners_(owners_of(parameters_, ranks.size())),
       last_batch_(batches_of_rank(batches, ranks.rank(), ranks.size()).end - 1),
@@ -123,17 +124,17 @@ void GradientSum::take(size_t parameter, int64_t batch) {
   while (sent.size() < buckets.size() && buckets[sent.size()].missing == 0) send_next(owner);
 }
 
-Tensor GradientSum::values_of(const Bucket& bucket, Message& message, size_t node, size_t k) const {
+Tensor GradientSum::values_of(const Bucket& bucket, const Tensor& values, size_t node, size_t k) const {
   const int64_t begin = static_cast<int64_t>(node) * bucket.elements + bucket.begins[k];
   const Shape& shape = parameters_[bucket.parameters[k]].parameter.shape;
-  return message.values.slice_rows(begin, shape.numel()).reshape(shape);
+  return values.slice_rows(begin, shape.numel()).reshape(shape);
 }
 
-Tensor GradientSum::gradient_of(const Bucket& bucket, Message& message, size_t node, size_t k) const {
+Tensor GradientSum::gradient_of(const Bucket& bucket, const Message& message, size_t node, size_t k) const {
   if (message.present[node * bucket.parameters.size() + k] == std::byte{0}) return {};
-  Tensor values = values_of(bucket, message, node, k);
+  const Tensor values = values_of(bucket, message.values, node, k);
   if (dtype_ == DType::f32) return values;
-  Tensor wide = Tensor::empty(values.shape());
+  Tensor wide = Tensor::empty(values.shape(), DType::f32, values.device());
   kernels::widen_rows({values}, wide);
   return wide;
 }
@@ -143,16 +144,15 @@ void GradientSum::send_next(int owner) {
   std::vector<Message>& sent = outgoing_[static_cast<size_t>(owner)];
   const Bucket& bucket = buckets_[static_cast<size_t>(owner)][sent.size()];
   const auto nodes = nodes_of_rank_[static_cast<size_t>(ranks_.rank())].size();
-  sent.push_back({Tensor::zeros({static_cast<int64_t>(nodes) * bucket.elements}, dtype_),
-                  std::vector<std::byte>(nodes * bucket.parameters.size())});
-  Message& message = sent.back();
+  const Tensor all = Tensor::zeros({static_cast<int64_t>(nodes) * bucket.elements}, dtype_, device_);
+  std::vector<std::byte> present(nodes * bucket.parameters.size());
   for (size_t k = 0; k < bucket.parameters.size(); ++k) {
     auto& own = sums_[bucket.parameters[k]].nodes();
     for (size_t n = 0; n < std::min(nodes, own.size()); ++n) {  // fewer if a batch has failed
       const Tensor gradient = std::exchange(own[n].sum, {});
       if (!gradient.defined()) continue;
-      message.present[n * bucket.parameters.size() + k] = std::byte{1};
-      Tensor values = values_of(bucket, message, n, k);
+      present[n * bucket.parameters.size() + k] = std::byte{1};
+      Tensor values = values_of(bucket, all, n, k);
       if (dtype_ == DType::f32) {
         values.copy_from(gradient);
       } else {
@@ -160,6 +160,7 @@ void GradientSum::send_next(int owner) {
       }
     }
   }
+  const Message& message = sent.emplace_back(to_host(all), std::move(present));
   const std::array<Communicator::Outgoing, 2> parts{
       {{owner, message.values.as_bytes()}, {owner, message.present}}};
   if (sends_.empty()) period_.first = std::chrono::steady_clock::now();
@@ -188,6 +189,9 @@ void GradientSum::give() {
     wait(*receives_[b]);
     period_.last = std::max(period_.last, receives_[b]->ended());
     const Bucket& bucket = buckets_[own][b];
+    for (Message& message : incoming_[b]) {
+      if (message.values.defined()) message.values = from_host(message.values, device_);
+    }
     for (size_t k = 0; k < bucket.parameters.size(); ++k) {
       const size_t i = bucket.parameters[k];
       TreeSum<Tensor> sum(batches_);
@@ -209,7 +213,7 @@ bool GradientSum::has_non_finite(size_t parameter) const {
   const auto owner = static_cast<size_t>(owners_[parameter]);
   if (owners_[parameter] == ranks_.rank()) return false;
   const Bucket& bucket = buckets_[owner][bucket_of_[parameter]];
-  Message message = outgoing_[owner].at(bucket_of_[parameter]);
+  const Message& message = outgoing_[owner].at(bucket_of_[parameter]);
   for (size_t k = 0; k < bucket.parameters.size(); ++k) {
     if (bucket.parameters[k] != parameter) continue;
     for (size_t n = 0; n * bucket.parameters.size() < message.present.size(); ++n) {

@@ -37,9 +37,9 @@ class GradientSum {
  public:
   // A step has `batches`, at least one a rank. A bucket has up to `bucket_bytes`, or one larger parameter.
   // `dtype`: of the gradients of batches and of all sums, f32 or bf16, to which they are rounded. Sums are
-  // added in f32.
+  // added in f32. `device`: of the parameters; messages are on the host.
   GradientSum(std::vector<nn::NamedParameter> parameters, int64_t batches, int64_t bucket_bytes, DType dtype,
-              Communicator& ranks);
+              Device device, Communicator& ranks);
 
   // Waits for what the others send, from now on. Until give(), the ranks may exchange other messages after
   // finish() only.
@@ -83,15 +83,16 @@ class GradientSum {
   void send_next(int owner);
   Tensor add(Tensor left, const Tensor& right) const;
   Tensor rounded(Tensor values) const;
-  // Those of the bucket's k-th parameter in a node of the message's sender.
-  Tensor values_of(const Bucket& bucket, Message& message, size_t node, size_t k) const;
+  // Those of the bucket's k-th parameter in a node of the sender of a message with these values.
+  Tensor values_of(const Bucket& bucket, const Tensor& values, size_t node, size_t k) const;
   // Likewise in f32; undefined: none.
-  Tensor gradient_of(const Bucket& bucket, Message& message, size_t node, size_t k) const;
+  Tensor gradient_of(const Bucket& bucket, const Message& message, size_t node, size_t k) const;
   int own() const { return ranks_.rank(); }
 
   std::vector<nn::NamedParameter> parameters_;
   int64_t batches_;
   DType dtype_;
+  Device device_;
   Communicator& ranks_;
   std::vector<int> owners_;
   std::vector<std::vector<TreeNode>> nodes_of_rank_;

@@ -29,6 +29,7 @@ class NodeShare {
   template <class T>
   T once(const std::function<T()>& make);
   bool is_first() const { return first_ == ranks_->rank(); }
+  const Communicator& ranks() const { return *ranks_; }
   // Sends what once() has returned, on the first rank. It returns when all ranks of the node have called it.
   void send();
 

@@ -68,10 +68,6 @@ std::string hash_of_program() {
 }  // namespace
 
 void require_equal_ranks(Communicator& ranks, const Task& task, const TrainOptions& options) {
-  if (options.device != Device::cpu) {
-    throw UsageError(
-        concat("train.device: expected cpu with ", ranks.size(), " ranks, found ", name_of(options.device)));
-  }
   json own{{kProgram, hash_of_program()},
            {"instruction set", kernels::name_of(kernels::instruction_set())},
            {"task", task.info().name}};

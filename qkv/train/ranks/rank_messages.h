@@ -30,7 +30,7 @@ nlohmann::json to_json(const Share& share);
 void take_shares(Communicator& ranks, const std::vector<nlohmann::json>& all, StepResult& result);
 
 // Throws UsageError naming the first setting, fact of the data, or build in which a rank differs from the
-// root, and for a device other than the CPU; on the other ranks RankError.
+// root; on the other ranks RankError.
 void require_equal_ranks(Communicator& ranks, const Task& task, const TrainOptions& options);
 
 }  // namespace qkv::train

@@ -31,6 +31,13 @@ std::vector<int64_t> batches_by_rank(int64_t batches, int ranks) {
   return counts;
 }
 
+// The root's values replace the others'.
+void broadcast(Communicator& ranks, Tensor& tensor) {
+  Tensor host = to_host(tensor);
+  ranks.broadcast(writable_bytes(host));
+  if (tensor.device() != Device::cpu && !ranks.is_root()) tensor.copy_from(host);
+}
+
 // To milliseconds.
 double rounded(double seconds) { return std::round(seconds * 1000) / 1000; }
 
@@ -42,12 +49,14 @@ Replica::Replica(Task& task, const TrainOptions& options, Communicator& ranks, c
       ranks_(ranks),
       stop_(stop),
       parameters_(nn::parameters_of(task)),
-      sum_(parameters_, options.accumulate, options.bucket_bytes, options.gradient_dtype, ranks),
+      sum_(parameters_, options.accumulate, options.bucket_bytes, options.gradient_dtype,
+           device_of_rank(options.device, ranks), ranks),
       weights_(parameters_, sum_.owners(), options.bucket_bytes, ranks),
       slow_(batches_by_rank(options.accumulate, ranks.size())) {
   for (const auto& [name, parameter] : parameters_) leaves_.push_back(parameter.variable);
+  options_.device = device_of_rank(options.device, ranks);
   options_.require_batches_for(ranks_.size());
-  if (ranks_.size() > 1) require_equal_ranks(ranks_, task_, options_);
+  if (ranks_.size() > 1) require_equal_ranks(ranks_, task_, options);
 }
 
 void Replica::announce(Call call) {
@@ -117,12 +126,10 @@ void Replica::start_here(bool resumes, const Checkpoint* checkpoint, data::Curso
     for (const auto& [name, parameter] : parameters_) {
       const MemoryScope memory(MemoryUse::weights);
       Variable variable = parameter.variable;
-      Tensor value = checkpoint ? checkpoint->file.tensor("weights/" + name, parameter.shape) : Tensor();
-      value = !checkpoint                      ? Tensor::empty(parameter.shape)
-              : options_.device == Device::cpu ? value.clone()
-                                               : from_host(value, options_.device);
+      Tensor value = checkpoint ? checkpoint->file.tensor("weights/" + name, parameter.shape).clone()
+                                : Tensor::empty(parameter.shape);
       if (ranks_.size() > 1) ranks_.broadcast(writable_bytes(value));
-      variable.set_value(value);
+      variable.set_value(from_host(value, options_.device));
     }
   } else {
     task_.initialise(options_.seed);
@@ -163,7 +170,7 @@ void Replica::restart_here(data::CursorState from) {
   if (ranks_.size() > 1) {
     for (const auto& [name, parameter] : parameters_) {
       Variable variable = parameter.variable;
-      ranks_.broadcast(writable_bytes(variable.mutable_value()));
+      broadcast(ranks_, variable.mutable_value());
     }
   }
   make_own_optimizer();
@@ -363,7 +370,7 @@ std::vector<io::NamedTensor> Replica::state() {
     const int owner = sum_.owners()[i];
     if (owner == ranks_.rank()) {
       for (io::NamedTensor& one : optimizer_->state_of(i)) {
-        if (!ranks_.is_root()) ranks_.send(0, one.tensor.as_bytes());
+        if (!ranks_.is_root()) ranks_.send(0, to_host(one.tensor).as_bytes());
         all.push_back(std::move(one));
       }
     } else if (ranks_.is_root()) {
@@ -403,9 +410,9 @@ std::optional<Evaluation> Replica::evaluate_here(EvaluationRequest request, bool
       Tensor value = leaf.value();
       if (!ranks_.is_root()) {
         restore.trained.push_back(value);
-        value = Tensor::empty(value.shape());
+        value = empty_like(value);
       }
-      ranks_.broadcast(writable_bytes(value));
+      broadcast(ranks_, value);
       if (!ranks_.is_root()) leaf.set_value(value);
     }
   }
@@ -420,10 +427,11 @@ std::vector<Tensor> Replica::averages() {
     const int owner = sum_.owners()[i];
     if (owner == ranks_.rank()) {
       all.push_back(optimizer_->average(i));
-      if (!ranks_.is_root()) ranks_.send(0, all.back().as_bytes());
+      if (!ranks_.is_root()) ranks_.send(0, to_host(all.back()).as_bytes());
     } else if (ranks_.is_root()) {
-      all.push_back(Tensor::empty(parameters_[i].parameter.shape));
-      ranks_.receive(owner, writable_bytes(all.back()));
+      Tensor average = Tensor::empty(parameters_[i].parameter.shape);
+      ranks_.receive(owner, writable_bytes(average));
+      all.push_back(from_host(average, options_.device));
     }
   }
   return all;

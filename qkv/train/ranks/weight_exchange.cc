@@ -34,7 +34,7 @@ void WeightExchange::updated(const std::vector<bool>& changed, const std::functi
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (!changed[i]) continue;
     if (owners_[i] == ranks_.rank()) {
-      own_.push_back(leaf(i).value());
+      own_.push_back(to_host(leaf(i).value()));
       continue;
     }
     const Tensor value = leaf(i).mutable_value();
@@ -48,7 +48,7 @@ void WeightExchange::updated(const std::vector<bool>& changed, const std::functi
     groups_.back().values.push_back(value);
     leaf(i).set_arriving([this, read_early, group = groups_.size() - 1] {
       if (!begun_) return read_early();
-      wait(*groups_[group].transfer);
+      take(groups_[group]);
     });
   }
 }
@@ -59,8 +59,11 @@ void WeightExchange::begin() {
   waited_ = 0;
   for (Group& group : groups_) {
     std::vector<Communicator::Incoming> incoming;
-    for (size_t k = 0; k < group.values.size(); ++k)
-      incoming.push_back({owners_[group.parameters[k]], writable_bytes(group.values[k])});
+    for (size_t k = 0; k < group.values.size(); ++k) {
+      const Tensor& value = group.values[k];
+      group.received.push_back(value.device() == Device::cpu ? value : Tensor::empty(value.shape()));
+      incoming.push_back({owners_[group.parameters[k]], writable_bytes(group.received[k])});
+    }
     group.transfer = ranks_.start({}, incoming);
   }
   std::vector<Communicator::Outgoing> outgoing;
@@ -79,11 +82,19 @@ void WeightExchange::wait(Communicator::Transfer& transfer) {
   waited_ += Seconds(Clock::now() - from).count();
 }
 
+void WeightExchange::take(Group& group) {
+  wait(*group.transfer);
+  if (std::exchange(group.taken, true)) return;
+  for (size_t k = 0; k < group.values.size(); ++k) {
+    if (group.values[k].device() != Device::cpu) group.values[k].copy_from(group.received[k]);
+  }
+}
+
 void WeightExchange::complete() {
   if (!sends_) return;
   Clock::time_point last = since_;
-  for (const Group& group : groups_) {
-    wait(*group.transfer);
+  for (Group& group : groups_) {
+    take(group);
     last = std::max(last, group.transfer->ended());
   }
   wait(*sends_);

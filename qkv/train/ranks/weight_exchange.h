@@ -45,11 +45,14 @@ class WeightExchange {
  private:
   struct Group {
     std::vector<size_t> parameters;
-    std::vector<Tensor> values;
-    std::unique_ptr<Communicator::Transfer> transfer;  // ends before the values
+    std::vector<Tensor> values;                        // of the parameters
+    std::vector<Tensor> received;                      // the same on the host
+    std::unique_ptr<Communicator::Transfer> transfer;  // ends before them
+    bool taken = false;                                // `values` have what was received
   };
   Variable& leaf(size_t i) { return parameters_[i].parameter.variable; }
   void wait(Communicator::Transfer& transfer);
+  void take(Group& group);
   void forget();
 
   std::vector<nn::NamedParameter> parameters_;
@@ -58,7 +61,7 @@ class WeightExchange {
   Communicator& ranks_;
   bool begun_ = true;
   std::vector<Group> groups_;  // to be received
-  std::vector<Tensor> own_;    // to be sent
+  std::vector<Tensor> own_;    // to be sent, on the host
   std::unique_ptr<Communicator::Transfer> sends_;
   std::chrono::steady_clock::time_point since_;
   double waited_ = 0;

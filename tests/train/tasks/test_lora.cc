@@ -10,6 +10,7 @@
 #include "qkv/pipelines/images/images.h"
 #include "qkv/train/tasks/image/image.h"
 #include "qkv/train/tasks/image/image_scores.h"
+#include "tests/support/devices.h"
 #include "tests/support/image_files.h"
 #include "tests/train/bert_run.h"
 #include "tests/train/embed_run.h"
@@ -20,8 +21,14 @@ namespace qkv::train {
 namespace {
 
 using testing::expect_throw;
+using testing::for_each_device;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
+
+struct Losses : TrainObserver {
+  std::vector<double> losses;
+  void on_step(const StepReport& report) override { losses.push_back(report.loss); }
+};
 
 struct FirstLoss : TrainObserver {
   std::optional<double> loss;
@@ -128,6 +135,33 @@ TEST(Lora, OfSentenceEmbeddings) {
   }
   EXPECT_GT(moved, 0.01);
   expect_same_after_a_kill(job, job.folder, 60);
+}
+
+// The frozen weights are on the device too, as stored.
+TEST(Lora, OnEachDevice) {
+  const Scratch scratch;
+  EmbedJob job = small_embed_job(scratch, "adapter");
+  job.options.lora = {.rank = 4, .targets = "q_proj,v_proj,fc1,fc2"};
+  job.options.max_steps = 6;
+  job.options.log_every = 1;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
+    SCOPED_TRACE(name_of(dtype));
+    job.options.lora.dtype = dtype;
+    std::vector<double> expected;
+    for_each_device([&](Device device) {
+      job.options.device = device;
+      job.existing = IfRunExists::replace;
+      Losses run;
+      const TrainResult result = run_job(job, run);
+      ASSERT_EQ(run.losses.size(), 6U);
+      if (expected.empty()) expected = run.losses;
+      for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(run.losses[i], expected[i], 1e-3) << "step " << i + 1;
+      const pipelines::TextEmbedder adapted(job.from, {.adapter = job.folder, .device = device});
+      const auto texts = std::vector<std::string>{"a red dog."};
+      EXPECT_EQ(adapted(texts, adapted.default_options())[0].error, "");
+    });
+    EXPECT_GT(std::abs(expected.back() - expected.front()), 0.1) << "no weight has changed";
+  }
 }
 
 PretrainBertJob continued(const Scratch& scratch, const std::string& folder) {
