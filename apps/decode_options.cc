@@ -1,5 +1,8 @@
 #include "apps/decode_options.h"
 
+#include "qkv/base/error.h"
+#include "qkv/base/files.h"
+
 namespace qkv::apps {
 
 using search::SearchOptions;
@@ -19,6 +22,23 @@ Option* add_nbest(Command& command, SearchArguments& arguments, const std::strin
     added = add_field_option(command, field, value, take, help);
   });
   return added;
+}
+
+void add_json_schema_option(Command& command, std::string& file) {
+  add_option(command, "--json-schema", file, "FILE",
+             "Write JSON that the JSON schema of a file describes; {\"type\": \"object\"}: any object "
+             "(default: none)");
+}
+
+std::string json_schema_of(const std::string& file, const pipelines::LoadedLanguageModel& model) {
+  if (file.empty()) return {};
+  std::string schema = read_file(file);
+  try {
+    model.json_schemas->constraint(schema, model.tokenizer, model.model->config().vocabulary);
+  } catch (const UsageError& error) {
+    throw UsageError(concat("--json-schema ", file, ": ", error.what()));
+  }
+  return schema;
 }
 
 void add_decode_options(Command& command, DecodeArguments& arguments) {

@@ -45,6 +45,10 @@ void add_search_options(Command& command, SearchArguments& arguments);
 // --nbest, with a help of its own.
 Option* add_nbest(Command& command, SearchArguments& arguments, const std::string& help);
 
+// --json-schema, and its text: empty without the option. Throws UsageError for a schema that is refused.
+void add_json_schema_option(Command& command, std::string& file);
+std::string json_schema_of(const std::string& file, const pipelines::LoadedLanguageModel& model);
+
 // Options of translations.
 void add_decode_options(Command& command, DecodeArguments& arguments);
 // Throws UsageError for bad options.

@@ -32,7 +32,8 @@ class LanguageModel {
     if (given.contains("max_new_tokens")) options.max_length = 0;
     if (given.contains("min_new_tokens")) options.min_length = 0;
     take_search(given, generator_.model().generation, generator_.model().tokenizer, options.search);
-    refuse_rest(given, search_option_names());
+    take_value(given, "json_schema", options.json_schema);
+    refuse_rest(given, concat("json_schema, ", search_option_names()));
     options.search.validate();
     return options;
   }

@@ -73,6 +73,12 @@ def open(
     return _KINDS[type(core)](core)
 
 
+def _with_schema(options: Any, schema: dict[str, Any] | str | None) -> Any:
+    if schema is None:
+        return options
+    return dict(options, json_schema=schema if isinstance(schema, str) else json.dumps(schema))
+
+
 class Model:
     """A model folder, opened. Any number of threads may use one; they share its engine."""
 
@@ -249,19 +255,28 @@ class LanguageModel(Model):
     _kind = "a language model"
 
     @_with_options("search")
-    def generate(self, prompt: str | Sequence[int], *, key: int = 1, **options: Unpack[SearchOptions]) -> Stream:
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        key: int = 1,
+        json_schema: dict[str, Any] | str | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> Stream:
         """Continues a prompt, a text or token ids: an iterator of text.
 
         key: with the seed, determines all random numbers.
+        json_schema: a JSON schema, of which the output is a value; {"type": "object"}: any object.
         Options are those of `qkv generate`, by default the folder's: sample (bool), forbid (texts), stop_ids (token ids),
         constraints (of qkv.search.Constraint),
         OPTIONS
 
         Raises UsageError for a bad option, DataError for a prompt that is too long or not UTF-8.
         """
+        given = _with_schema(options, json_schema)
         if isinstance(prompt, str):
-            return Stream(self._core.stream(prompt, [], key, options, False))
-        return Stream(self._core.stream("", list(prompt), key, options, False))
+            return Stream(self._core.stream(prompt, [], key, given, False))
+        return Stream(self._core.stream("", list(prompt), key, given, False))
 
     def chat(
         self,
@@ -270,18 +285,21 @@ class LanguageModel(Model):
         key: int = 1,
         template: str = "default",
         template_variables: dict[str, Any] | None = None,
+        json_schema: dict[str, Any] | str | None = None,
         **options: Unpack[SearchOptions],
     ) -> Stream:
         """The answer to a conversation, [{"role": "user", "content": "..."}, ...]: an iterator of text.
 
         template: the name of one of several chat templates of the folder.
         template_variables: of the template, {"enable_thinking": False}.
+        json_schema: as in generate().
         Options: those of generate(); with the folder's "do_sample" answers are sampled, unless sample=False.
 
         Raises DataError for a folder without a chat template, and for messages that the template refuses.
         """
         prompt = self.apply_chat_template(messages, template=template, template_variables=template_variables)
-        return Stream(self._core.stream("", self._core.prompt_ids(prompt, template), key, options, True))
+        given = _with_schema(options, json_schema)
+        return Stream(self._core.stream("", self._core.prompt_ids(prompt, template), key, given, True))
 
     def apply_chat_template(
         self,
@@ -326,13 +344,16 @@ class LanguageModel(Model):
         """
         return Attention(self._core.attention(text, tile))
 
-    def complete(self, prompts: str | Iterable[str], **options: Unpack[SearchOptions]) -> Any:
+    def complete(
+        self, prompts: str | Iterable[str], *, json_schema: dict[str, Any] | str | None = None, **options: Unpack[SearchOptions]
+    ) -> Any:
         """The completions of prompts, as `qkv generate --json` prints them: a dict for a prompt, or a list of them.
 
+        json_schema: as in generate().
         Options: those of generate(), and nbest.
         """
         all_prompts, single = _texts(prompts)
-        found = [json.loads(one) for one in self._core.complete(all_prompts, options)]
+        found = [json.loads(one) for one in self._core.complete(all_prompts, _with_schema(options, json_schema))]
         return found[0] if single else found
 
 

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import MARIAN, MODELS
+from conftest import MARIAN, MODELS, ROOT
 
 import qkv
 
@@ -62,6 +62,17 @@ def test_completions_are_those_of_the_command(language, command):
     ]:
         expected = command("generate", MODELS / "llama", "--json", *flags, text="\n".join(PROMPTS), as_json=True)
         assert language.complete(PROMPTS, **options) == without_line(expected)
+
+
+def test_json_follows_its_schema():
+    language = qkv.open(ROOT / "tests" / "apps" / "golden" / "hub" / "SmolLM2-135M")
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"]}
+    for given in (schema, json.dumps(schema)):
+        found = language.complete("The captain", json_schema=given, max_new_tokens=40, sample=True, temperature=2.0, seed=3)
+        assert set(json.loads(found["texts"][0]["text"])) == {"n"}
+    assert "n" in json.loads("".join(language.generate("The captain", json_schema=schema, max_new_tokens=40)))
+    with pytest.raises(qkv.UsageError, match="json_schema: pattern: expected a keyword"):
+        language.complete("a", json_schema={"type": "string", "pattern": "a"})
 
 
 def test_a_stream_of_a_beam_search_is_its_best_text(language):

@@ -92,8 +92,11 @@ struct JsonValue::Document {
     return result + '[' + std::to_string(place) + ']';
   }
 
-  // Appends a value as JSON until `out` reaches the maximum length.
-  void write(uint32_t at, std::string& out) const {
+  // Appends a value as JSON until `out` has more than about `most` bytes.
+  void write(uint32_t at, std::string& out, size_t most) const {
+    const auto some = [&](Piece piece) {
+      return quoted_json(view(piece).substr(0, std::max(most, most + 8)));
+    };
     const Node& node = nodes[at];
     switch (node.kind) {
       case Kind::null:
@@ -116,7 +119,7 @@ struct JsonValue::Document {
         return;
       }
       case Kind::string:
-        out += quoted_json(view(node.string).substr(0, kExcerptBytes + 8));
+        out += some(node.string);
         return;
       case Kind::array:
       case Kind::object:
@@ -124,10 +127,10 @@ struct JsonValue::Document {
     }
     const bool object = node.kind == Kind::object;
     out += object ? '{' : '[';
-    for (uint32_t i = at + 1; i < node.end && out.size() <= kExcerptBytes; i = nodes[i].end) {
+    for (uint32_t i = at + 1; i < node.end && out.size() <= most; i = nodes[i].end) {
       if (i > at + 1) out += ',';
-      if (object) out.append(quoted_json(view(nodes[i].key).substr(0, kExcerptBytes + 8))).append(":");
-      write(i, out);
+      if (object) out.append(some(nodes[i].key)).append(":");
+      write(i, out, most);
     }
     out += object ? '}' : ']';
   }
@@ -351,8 +354,14 @@ std::string JsonValue::path_of(std::string_view key) const {
 
 std::string JsonValue::excerpt() const {
   std::string text;
-  document_->write(node_, text);
+  document_->write(node_, text, kExcerptBytes);
   return shortened(text);
+}
+
+std::string JsonValue::text() const {
+  std::string text;
+  document_->write(node_, text, text.max_size());
+  return text;
 }
 
 void JsonValue::fail(const std::string& expected) const {

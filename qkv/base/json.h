@@ -58,7 +58,9 @@ class JsonValue {
   std::string path() const;
   // The path of this object's member `key`, whether it exists or not.
   std::string path_of(std::string_view key) const;
-  // The value as JSON, truncated to about 80 bytes.
+  // The value as JSON on one line, without spaces.
+  std::string text() const;
+  // Likewise, truncated to about 80 bytes.
   std::string excerpt() const;
   // Throws DataError "<path>: expected <expected>, found <excerpt>".
   [[noreturn]] void fail(const std::string& expected) const;

@@ -95,6 +95,10 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   if (error.empty()) error = ids_error(request.decode.source, model_->model->config().vocabulary);
   if (request.done()) return request;
   request.decode.options = after_prompt(options, tokens);
+  if (!options.json_schema.empty()) {
+    request.decode.options.constraints.push_back(model_->json_schemas->constraint(
+        options.json_schema, model_->tokenizer, model_->model->config().vocabulary));
+  }
   request.nbest = options.search.nbest;
   request.decode.options.nbest = with_spare_hypotheses(options.search);
   try {

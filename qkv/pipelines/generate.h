@@ -23,6 +23,9 @@ struct GenerateOptions {
   search::SearchOptions search = search::language_defaults();
   // Limits of prompt and completion together, in tokens; 0: none. max_length replaces search.max_new_tokens.
   int max_length = 0, min_length = 0;
+  // A JSON schema (grammar/json_schema.h): completions are JSON texts that it describes, or the beginning of
+  // one if they end at a limit. Empty: none.
+  std::string json_schema = {};
 
   // The maximum number of new tokens after a prompt, end token included; below 1: the prompt is too long.
   int64_t max_new_tokens(int64_t prompt_tokens) const {

@@ -13,6 +13,7 @@
 #include "qkv/models/language_model.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/models/translation_model.h"
+#include "qkv/pipelines/json_schemas.h"
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::pipelines {
@@ -23,6 +24,7 @@ struct LoadedLanguageModel {
   std::shared_ptr<const models::LanguageModel> model;
   text::Tokenizer tokenizer;
   models::GenerationDefaults generation;  // from generation_config.json
+  std::shared_ptr<JsonSchemas> json_schemas = std::make_shared<JsonSchemas>();
 };
 
 struct LoadedTextEncoder {

@@ -326,6 +326,13 @@ std::string Tokenizer::decode_as_is(std::span<const int32_t> ids, const DecodeOp
   return text;
 }
 
+std::optional<std::string> Tokenizer::bytes(int32_t id) const {
+  const auto spelled = token(id);
+  if (!spelled || id == special_tokens().unk) return {};
+  const DecoderPtr& decoder = state().parts.decoder;
+  return decoder ? decoder->within(std::string(*spelled)) : concat(" ", *spelled);
+}
+
 std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
   int32_t id = state().added_ids.find(token);
   if (id < 0) id = state().parts.model->vocabulary().find(token);

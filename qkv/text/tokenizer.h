@@ -104,6 +104,10 @@ class Tokenizer {
   std::optional<int32_t> id_of(std::string_view token) const;
   // The vocabulary's spelling of an id; nothing for an id without a token.
   std::optional<std::string_view> token(int32_t id) const;
+  // The bytes that the id adds to a text between other tokens: decode() of a text's ids, in which its first
+  // token may lose a space, is their concatenation with U+FFFD for invalid UTF-8. Nothing for an id without a
+  // token, and for the unknown token, which stands for any text.
+  std::optional<std::string> bytes(int32_t id) const;
   // Whether decoding without special tokens skips the id.
   bool is_special(int32_t id) const;
 

@@ -68,6 +68,24 @@ TEST_F(ChatCommand, OptionsReachThePrompt) {
                  {"generation_config.json: temperature: expected a number above 0, found 0"});
 }
 
+TEST_F(ChatCommand, AnswersInJson) {
+  scratch_.write("schema.json",
+                 R"({"type": "array", "items": {"enum": [1, "b"]}, "minItems": 2, "maxItems": 2})");
+  for (const std::string& text :
+       {chat("--json-schema @/schema.json --max-new-tokens 40", "Who?\n"),
+        output("generate @/model --max-new-tokens 40 --json-schema @/schema.json --prompt Who").substr(3)}) {
+    const nlohmann::json value = nlohmann::json::parse(text);
+    EXPECT_EQ(value.size(), 2U) << text;
+    for (const auto& one : value) EXPECT_TRUE(one == 1 || one == "b") << text;
+  }
+  for (const char* command : {"chat @/model", "generate @/model a"}) {
+    scratch_.write("bad.json", R"({"type": "string", "pattern": "a"})");
+    expect_refused(concat(command, " --json-schema @/bad.json"), 2,
+                   {"--json-schema ", "bad.json: json_schema: pattern: expected a keyword"});
+    expect_refused(concat(command, " --json-schema @/none.json"), 1, {"none.json"});
+  }
+}
+
 TEST_F(ChatCommand, AnInputThatCannotBeReadIsAnError) {
   for (const char* input : {"</", "<&-"}) {
     const int status = std::system(

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "qkv/serve/server.h"
@@ -193,6 +194,43 @@ TEST(ChatSampling, IsTheFoldersUnlessTheRequestHasItsOwn) {
   EXPECT_NE(own, sampled({{"top_k", 0}}));
 }
 
+// A model of random weights, whose vocabulary has all bytes.
+TEST(ChatFormats, AreThoseOfTheSchema) {
+  const Scratch scratch;
+  std::filesystem::copy(QKV_TEST_DATA "/apps/golden/hub/SmolLM2-135M", scratch / "model");
+  scratch.write("model/chat_template.jinja", "{{ messages[0].content }}");
+  serve::ServiceOptions options;
+  options.folders = {{"model", scratch / "model"}};
+  Service service(options);
+  const json schema{{"type", "object"},
+                    {"properties",
+                     {{"colour", {{"enum", {"red", "blue"}}}},
+                      {"n", {{"type", "integer"}, {"minimum", 0}, {"maximum", 99}}}}},
+                    {"required", {"colour", "n"}}};
+  const json format{{"type", "json_schema"},
+                    {"json_schema", {{"name", "x"}, {"strict", true}, {"schema", schema}}}};
+  const json request{
+      {"messages", user("The captain")}, {"max_tokens", 80}, {"n", 5}, {"temperature", 2}, {"seed", 1},
+      {"response_format", format}};
+  const json answer = json_of(post(service, kChat, request));
+  std::set<std::string> texts;
+  for (const json& choice : answer["choices"]) {
+    const std::string text = choice["message"]["content"];
+    const json value = json::parse(text);
+    EXPECT_TRUE(value.at("colour") == "red" || value.at("colour") == "blue") << text;
+    EXPECT_TRUE(value.at("n") >= 0 && value.at("n") <= 99) << text;
+    EXPECT_EQ(value.size(), 2U) << text;
+    EXPECT_EQ(choice["finish_reason"], "stop");
+    texts.insert(text);
+  }
+  EXPECT_EQ(answer["choices"].size(), 5U);
+  EXPECT_GT(texts.size(), 1U);
+  const json completed =
+      json_of(post(service, "/v1/completions",
+                   {{"prompt", "The captain"}, {"max_tokens", 60}, {"response_format", format}}));
+  EXPECT_TRUE(json::parse(completed["choices"][0]["text"].get<std::string>()).is_object());
+}
+
 TEST_F(Chats, EndBeforeAStopText) {
   const std::string text = chat(user("a red dog"))["choices"][0]["message"]["content"];
   ASSERT_GE(text.size(), 6U);
@@ -304,7 +342,12 @@ TEST_F(Chats, RefuseWhatTheyDoNotDo) {
   refused({{"tools", {function}}}, {"tools"});
   refused({{"tool_choice", "required"}}, {"tool_choice"});
   refused({{"functions", {{{"name", "f"}}}}}, {"functions"});
-  refused({{"response_format", {{"type", "json_object"}}}}, {"response_format", "json_object"});
+  refused({{"response_format", {{"type", "grammar"}}}}, {"response_format.type", "grammar"});
+  refused({{"response_format", {{"type", "json_schema"}}}}, {"response_format.json_schema"});
+  refused({{"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"type", "x"}}}}}}}},
+          {"json_schema: type: expected types of object"});
+  refused({{"response_format", {{"type", "json_object"}}}},
+          {"expected a vocabulary with a token that goes on"});
   refused({{"modalities", {"text", "audio"}}}, {"modalities"});
   refused({{"audio", {{"voice", "alloy"}}}}, {"audio"});
   refused({{"presence_penalty", 0.5}}, {"presence_penalty"});

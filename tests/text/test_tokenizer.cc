@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "qkv/base/error.h"
@@ -35,6 +36,39 @@ std::string random_text(RandomStream& random, bool valid) {
 
 const std::vector<std::string> kNames{"wordpiece",     "byte_level",    "byte_level_few", "split_pattern",
                                       "byte_fallback", "unigram_bytes", "unigram",        "word_suffix"};
+
+// The bytes of a text's tokens are the text, but for the space that a first token may begin with.
+TEST(Tokenizer, TokensHaveBytes) {
+  RandomStream random(3);
+  const std::filesystem::path folder = std::filesystem::path(QKV_TEST_DATA) / "text/golden";
+  int64_t characters_in_parts = 0, texts = 0;
+  for (const char* file :
+       {"byte_level.json", "byte_fallback.json", "unigram.json", "unigram_bytes.json", "wordpiece.json",
+        "word_suffix.json", "sentencepiece_bpe.model", "sentencepiece_unigram.model"}) {
+    SCOPED_TRACE(file);
+    const Tokenizer tokenizer = Tokenizer::load(folder / file);
+    for (int i = 0; i < 100; ++i) {
+      const std::string text = "a " + random_text(random, /*valid=*/true);
+      const std::vector<int32_t> ids =
+          tokenizer.encode(text, {.special_tokens = false, .truncation = {}}).ids;
+      if (std::ranges::any_of(ids, [&](int32_t id) { return !tokenizer.bytes(id); })) continue;
+      ++texts;
+      std::string bytes;
+      for (const int32_t id : ids) {
+        bytes += tokenizer.bytes(id).value();
+        characters_in_parts += valid_utf8(tokenizer.bytes(id).value()) ? 0 : 1;
+      }
+      const std::string decoded = tokenizer.decode(ids, {.skip_special_tokens = false});
+      const std::string trimmed = bytes.starts_with(' ') ? bytes.substr(1) : bytes;
+      EXPECT_TRUE(decoded == bytes || decoded == trimmed || decoded + " " == trimmed)
+          << decoded << "|" << bytes;
+    }
+    EXPECT_FALSE(tokenizer.bytes(-1));
+    EXPECT_FALSE(tokenizer.bytes(static_cast<int32_t>(tokenizer.size())));
+  }
+  EXPECT_GT(characters_in_parts, 100);
+  EXPECT_GT(texts, 600) << "those with an unknown token are left out";
+}
 
 TEST(Tokenizer, InvalidUtf8BecomesReplacementCharacters) {
   RandomStream random(7);

@@ -12,6 +12,7 @@
 #include "apps/chat/session.h"
 #include "apps/cli/field_options.h"
 #include "apps/cli/messages.h"
+#include "apps/decode_options.h"
 #include "apps/engine_options.h"
 #include "apps/line_results.h"
 #include "apps/load_options.h"
@@ -31,6 +32,7 @@ struct ChatArguments {
   bool sample = false, greedy = false;
   GivenFields search, sampling;
   DType cache_dtype = DType::f32;
+  std::string json_schema;
 };
 
 // JSON, or else text.
@@ -73,6 +75,7 @@ ChatSessionOptions options_of(const pipelines::TextGenerator& generator, const C
   if (arguments.search.has("min_new_tokens")) options.generate.min_length = 0;
   search.min_new_tokens = std::min(search.min_new_tokens, search.max_new_tokens);
   search.validate();
+  options.generate.json_schema = json_schema_of(arguments.json_schema, generator.model());
   for (const std::string& text : arguments.variables) set_variable(options.prompt, text);
   return options;
 }
@@ -236,6 +239,7 @@ void add_chat(Command& app) {
   add_field_options<search::Sampling>(*command, arguments->sampling, {search::Sampling::kSeed}, "drawn");
   command->add_flag("--greedy", arguments->greedy,
                     "Take the most likely tokens, whatever the model's default");
+  add_json_schema_option(*command, arguments->json_schema);
   add_cache_dtype_option(*command, arguments->cache_dtype);
   add_threads_option(*command);
   command->callback([arguments] { chat(*arguments); });

@@ -17,6 +17,7 @@ struct GenerateArguments {
   LineArguments lines;
   SearchArguments search;
   SamplingArguments sampling;
+  std::string json_schema;
 };
 
 pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator,
@@ -29,6 +30,7 @@ pipelines::GenerateOptions options_of(const pipelines::TextGenerator& generator,
   if (arguments.search.given.has("max_new_tokens")) options.max_length = 0;
   if (arguments.search.given.has("min_new_tokens")) options.min_length = 0;
   search.validate();
+  options.json_schema = json_schema_of(arguments.json_schema, generator.model());
   return options;
 }
 
@@ -107,6 +109,7 @@ void add_generate(Command& app) {
   add_nbest(*command, arguments->search, "Completions per prompt, best first; equal texts once");
   add_prompt_options(*command, arguments->search.engine);
   add_sampling_options(*command, arguments->sampling);
+  add_json_schema_option(*command, arguments->json_schema);
   run_on_ranks(*command, arguments->lines, [arguments] { generate(*arguments); });
 }
 

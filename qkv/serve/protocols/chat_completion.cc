@@ -135,8 +135,6 @@ void refuse_unsupported(Fields& fields) {
     if (choice && choice->string() != "none" && choice->string() != "auto")
       choice->fail("\"none\", as tools are not supported");
   }
-  if (const auto format = fields.find("response_format"); format && (*format)["type"].string() != "text")
-    (*format)["type"].fail("\"text\", as no other format is supported");
   if (const auto modalities = fields.find("modalities")) {
     for (const JsonValue& one : modalities->items()) {
       if (one.string() != "text") one.fail("\"text\", as no other modality is supported");
@@ -224,10 +222,9 @@ Route chat_completions_route() {
        optional("chat_template_kwargs", "object", "Variables of the chat template"),
        optional("tools", "[any](..0)", kUnsupported), optional("functions", "[any](..0)", kUnsupported),
        optional("tool_choice", R"("none" | "auto")"), optional("function_call", R"("none" | "auto")"),
-       optional("parallel_tool_calls", "boolean"), optional("response_format", R"({type: "text"})"),
-       optional("modalities", R"(["text"])"), optional("audio", "{}", kUnsupported),
-       optional("prediction", "{}", kUnsupported), optional("store", "false", kUnsupported),
-       optional("metadata", "any")});
+       optional("parallel_tool_calls", "boolean"), optional("modalities", R"(["text"])"),
+       optional("audio", "{}", kUnsupported), optional("prediction", "{}", kUnsupported),
+       optional("store", "false", kUnsupported), optional("metadata", "any")});
   return post(
       "/v1/chat/completions", complete_chat, "Answer a conversation.", std::move(fields),
       R"({id: string, object: "chat.completion", created: integer, model: string, seed?: integer(0..) 'Of sampling.',

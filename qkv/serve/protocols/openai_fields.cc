@@ -16,6 +16,20 @@ std::vector<std::string> stops_of(Fields& fields) {
   return stops;
 }
 
+// The schema of the answers; empty: any text.
+std::string schema_of(const JsonValue& format) {
+  const std::string type = format["type"].string();
+  if (type == "text") return {};
+  if (type == "json_object") return R"({"type":"object"})";
+  if (type != "json_schema") format["type"].fail("\"text\", \"json_object\" or \"json_schema\"");
+  const JsonValue schema = format["json_schema"];
+  schema.members([](std::string_view name, const JsonValue& value) {
+    if (name != "name" && name != "description" && name != "schema" && name != "strict")
+      value.fail("none, as it is not supported");
+  });
+  return schema["schema"].text();
+}
+
 }  // namespace
 
 std::vector<pipelines::Prompt> prompts_of(const JsonValue& value) {
@@ -73,6 +87,9 @@ RequestFields completion_fields(OptionsInRequest names, bool sampling_of_model) 
       neutral("presence_penalty"),
       neutral("frequency_penalty"),
       optional("logit_bias", "{}", kUnsupported),
+      optional("response_format",
+               R"({type: "text" | "json_object" | "json_schema", json_schema?: {name?: string | null,
+  description?: string | null, schema: any, strict?: boolean | null} | null})"),
       optional("user", "any")};
   add_option_fields<search::SearchOptions>(fields, {""}, names, true);
   add_option_fields<search::Sampling>(fields, {"", search::Sampling::kSeed}, names, sampling_of_model);
@@ -94,6 +111,7 @@ void read_completion_fields(Fields& fields, OptionsInRequest names, search::Samp
   require_neutral(fields, "frequency_penalty", 0);
   require_absent(fields, "logit_bias");
   fields.find("user");
+  if (const auto format = fields.find("response_format")) options.generate.json_schema = schema_of(*format);
   options.choices = static_cast<size_t>(*fields.integer("n"));
   options.stream = fields.boolean("stream");
   options.stops = stops_of(fields);

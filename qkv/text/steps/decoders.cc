@@ -39,6 +39,11 @@ class WordPieceDecoder : public Decoder {
       if (cleanup_) clean(token);
     }
   }
+  std::string within(std::string token) const override {
+    std::vector<std::string> tokens{{}, std::move(token)};
+    apply(tokens);
+    return tokens[1];
+  }
 
  private:
   static void clean(std::string& token) {
@@ -58,6 +63,7 @@ class ByteLevelDecoder : public Decoder {
     for (const std::string& token : tokens) bytes += bytes_of_letters(token).value_or(token);
     tokens.assign(1, repair_utf8(bytes).text);
   }
+  std::string within(std::string token) const override { return bytes_of_letters(token).value_or(token); }
 };
 
 class MetaspaceDecoder : public Decoder {
@@ -68,6 +74,10 @@ class MetaspaceDecoder : public Decoder {
   void apply(std::vector<std::string>& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i)
       replace_all(tokens[i], mark_, i == 0 && drops_first_ ? "" : " ");
+  }
+  std::string within(std::string token) const override {
+    replace_all(token, mark_, " ");
+    return token;
   }
 
  private:
@@ -83,6 +93,10 @@ class BpeDecoder : public Decoder {
     if (suffix_.empty()) return;
     for (size_t i = 0; i < tokens.size(); ++i)
       replace_all(tokens[i], suffix_, i + 1 == tokens.size() ? "" : " ");
+  }
+  std::string within(std::string token) const override {
+    if (!suffix_.empty()) replace_all(token, suffix_, " ");
+    return token;
   }
 
  private:
@@ -114,6 +128,10 @@ class ByteFallbackDecoder : public Decoder {
     flush();
     tokens = std::move(parts);
   }
+  std::string within(std::string token) const override {
+    if (const auto byte = byte_of_token(token)) return {static_cast<char>(*byte)};
+    return token;
+  }
 };
 
 class FuseDecoder : public Decoder {
@@ -123,6 +141,7 @@ class FuseDecoder : public Decoder {
     for (const std::string& token : tokens) all += token;
     tokens.assign(1, all);
   }
+  std::string within(std::string token) const override { return token; }
 };
 
 class ReplaceDecoder : public Decoder {
@@ -144,6 +163,11 @@ class ReplaceDecoder : public Decoder {
       }
     }
   }
+  std::string within(std::string token) const override {
+    std::vector<std::string> tokens{std::move(token)};
+    apply(tokens);
+    return tokens[0];
+  }
 
  private:
   std::unique_ptr<const Pattern> pattern_;
@@ -163,6 +187,8 @@ class StripDecoder : public Decoder {
       }
     }
   }
+  // Of the whole text, as the decoders that strip come after one that joins the tokens.
+  std::string within(std::string token) const override { return token; }
 
  private:
   std::string character_;
@@ -178,6 +204,10 @@ class Sequence : public Decoder {
       part->apply(tokens);
       require_few_bytes(total_bytes(tokens), most);
     }
+  }
+  std::string within(std::string token) const override {
+    for (const DecoderPtr& part : parts_) token = part->within(std::move(token));
+    return token;
   }
 
  private:

@@ -16,6 +16,8 @@ class Decoder {
   // Converts tokens to parts of text, which the caller concatenates. Throws DataError if they would exceed
   // most_bytes_of() the tokens' bytes.
   virtual void apply(std::vector<std::string>& tokens) const = 0;
+  // The bytes of a token between others, which need not be whole characters.
+  virtual std::string within(std::string token) const = 0;
 };
 
 using DecoderPtr = std::unique_ptr<const Decoder>;

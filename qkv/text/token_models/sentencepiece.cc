@@ -13,6 +13,7 @@
 #include "qkv/base/log.h"
 #include "qkv/base/reserved_memory.h"
 #include "qkv/text/steps/charsmap.h"
+#include "qkv/text/token_models/byte_tokens.h"
 #include "qkv/text/token_models/proto_fields.h"
 #include "qkv/text/token_models/sentencepiece_message.h"
 
@@ -182,6 +183,17 @@ class Joiner : public Decoder {
     std::string text = model_->decode(tokens);
     if (marian_) text = plain_text(text);
     tokens = {std::move(text)};
+  }
+  std::string within(std::string token) const override {
+    if (const auto byte = byte_of_token(token)) return {static_cast<char>(*byte)};
+    std::string text;
+    for (size_t begin = 0;;) {
+      const size_t at = token.find(kWordBoundary, begin);
+      text.append(token, begin, at - begin);
+      if (at == token.npos) return text;
+      text += ' ';
+      begin = at + kWordBoundary.size();
+    }
   }
 
  private:

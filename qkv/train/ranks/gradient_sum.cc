@@ -160,7 +160,8 @@ void GradientSum::send_next(int owner) {
       }
     }
   }
-  const Message& message = sent.emplace_back(to_host(all), std::move(present));
+  sent.push_back({to_host(all), std::move(present)});
+  const Message& message = sent.back();
   const std::array<Communicator::Outgoing, 2> parts{
       {{owner, message.values.as_bytes()}, {owner, message.present}}};
   if (sends_.empty()) period_.first = std::chrono::steady_clock::now();

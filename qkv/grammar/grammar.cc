@@ -1,0 +1,31 @@
+#include "qkv/grammar/grammar.h"
+
+#include <utility>
+
+#include "qkv/base/error.h"
+
+namespace qkv::grammar {
+
+Bytes ranges(std::string_view bounds) {
+  Bytes bytes;
+  for (size_t i = 0; i + 1 < bounds.size(); i += 2) {
+    const auto last = static_cast<unsigned char>(bounds[i + 1]);
+    for (unsigned byte = static_cast<unsigned char>(bounds[i]); byte <= last; ++byte) bytes.set(byte);
+  }
+  return bytes;
+}
+
+Symbols literal(std::string_view text) {
+  Symbols symbols(text.size());
+  for (size_t i = 0; i < text.size(); ++i) symbols[i].bytes.set(static_cast<unsigned char>(text[i]));
+  return symbols;
+}
+
+void Grammar::add(int32_t rule, Symbols alternative) {
+  symbols_ += alternative.size() + 1;
+  if (symbols_ > kMostSymbols)
+    throw UsageError(concat("grammar: expected at most ", kMostSymbols, " symbols, found more"));
+  rules_.at(static_cast<size_t>(rule)).push_back(std::move(alternative));
+}
+
+}  // namespace qkv::grammar

@@ -1,0 +1,382 @@
+#include "qkv/grammar/json_schema.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "qkv/base/error.h"
+#include "qkv/base/json.h"
+#include "qkv/grammar/integers.h"
+
+namespace qkv::grammar {
+namespace {
+
+// That do not restrict values.
+constexpr std::array kAnnotations{
+    "title",    "description", "default",       "examples",        "$schema",         "$id",
+    "$comment", "$anchor",     "deprecated",    "format",          "readOnly",        "writeOnly",
+    "$defs",    "definitions", "discriminator", "contentEncoding", "contentMediaType"};
+constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMostRepeats = 10'000;  // of minItems, maxLength, ...
+
+class Compiler {
+ public:
+  explicit Compiler(const JsonValue& document) : document_(document) {
+    const int32_t start = grammar_.new_rule();
+    make_common();
+    grammar_.add(start, {rule(rule_of(document))});
+  }
+  Grammar take() { return std::move(grammar_); }
+
+ private:
+  // The keywords of a schema that have been read.
+  class Keywords {
+   public:
+    explicit Keywords(const JsonValue& schema) : schema_(schema) {}
+    std::optional<JsonValue> find(const char* key) {
+      read_.insert(key);
+      return schema_.find(key);
+    }
+    std::optional<JsonValue> find_even_null(std::string_view key) {
+      read_.emplace(key);
+      std::optional<JsonValue> found;
+      schema_.members([&](std::string_view one, const JsonValue& value) {
+        if (one == key) found = value;
+      });
+      return found;
+    }
+    std::optional<int64_t> count(const char* key) {
+      const auto value = find(key);
+      return value ? std::optional(value->integer(0, kMostRepeats)) : std::nullopt;
+    }
+    void done() const {
+      schema_.members([&](std::string_view key, const JsonValue& value) {
+        if (read_.contains(std::string(key)) || std::ranges::find(kAnnotations, key) != kAnnotations.end())
+          return;
+        throw DataError(
+            concat(value.path(), ": expected a keyword that is supported here, found \"", key, "\""));
+      });
+    }
+
+   private:
+    JsonValue schema_;
+    std::set<std::string> read_;
+  };
+
+  void make_common() {
+    space_ = grammar_.new_rule();
+    const int32_t indent = chain(byte_of("  "), 0, 20, {});
+    grammar_.add(space_, {});
+    grammar_.add(space_, literal(" "));
+    grammar_.add(space_, sequence(byte_of("\n\n"), rule(indent)));
+
+    const Symbol cont = byte_of("\x80\xBF"), hex = byte_of("09afAF");
+    character_ = grammar_.new_rule({
+        {{.bytes = ranges("\x20\x21\x23\x5B\x5D\x7F")}},
+        {byte_of("\xC2\xDF"), cont},
+        {byte_of("\xE0\xE0"), byte_of("\xA0\xBF"), cont},
+        {byte_of("\xE1\xEC\xEE\xEF"), cont, cont},
+        {byte_of("\xED\xED"), byte_of("\x80\x9F"), cont},
+        {byte_of("\xF0\xF0"), byte_of("\x90\xBF"), cont, cont},
+        {byte_of("\xF1\xF3"), cont, cont, cont},
+        {byte_of("\xF4\xF4"), byte_of("\x80\x8F"), cont, cont},
+        sequence(literal("\\"), byte_of("\"\"\\\\//bbffnnrrtt")),
+        sequence(literal("\\u"), byte_of("09acACefEF"), hex, hex, hex),
+        sequence(literal("\\u"), byte_of("ddDD"), byte_of("07"), hex, hex),
+        sequence(literal("\\u"), byte_of("ddDD"), byte_of("89abAB"), hex, hex, literal("\\u"),
+                 byte_of("ddDD"), byte_of("cfCF"), hex, hex),
+    });
+    string_ = grammar_.new_rule(
+        {sequence(literal("\""), rule(chain(rule(character_), 0, kAnyNumber, literal("\""))))});
+
+    const Symbol digit = byte_of("09");
+    const int32_t more = chain(digit, 0, 15, {}), digits = chain(digit, 1, 16, {}),
+                  sign = grammar_.new_rule({{}, literal("-")});
+    const int32_t whole = grammar_.new_rule({literal("0"), sequence(byte_of("19"), rule(more))});
+    integer_ = grammar_.new_rule({{rule(sign), rule(whole)}});
+    const int32_t fraction = grammar_.new_rule({{}, sequence(literal("."), rule(digits))});
+    const int32_t direction = grammar_.new_rule({{}, {byte_of("++--")}});
+    const int32_t exponent =
+        grammar_.new_rule({{}, sequence(byte_of("eeEE"), rule(direction), rule(chain(digit, 1, 2, {})))});
+    number_ = grammar_.new_rule({{rule(integer_), rule(fraction), rule(exponent)}});
+    boolean_ = grammar_.new_rule({literal("true"), literal("false")});
+    null_ = grammar_.new_rule({literal("null")});
+    value_ = grammar_.new_rule();
+    object_ = map_of(value_);
+    array_ = list_of({}, value_, 0, kAnyNumber);
+    for (const int32_t one : {object_, array_, string_, number_, boolean_, null_})
+      grammar_.add(value_, {rule(one)});
+  }
+
+  // `least` to `most` times the symbols, then `end`.
+  int32_t chain(const Symbols& symbols, int64_t least, int64_t most, const Symbols& end) {
+    const bool bounded = most != kAnyNumber;
+    const int64_t last = bounded ? most : least;
+    const int32_t first = grammar_.new_rule();
+    for (int64_t i = 1; i <= last; ++i) grammar_.new_rule();
+    for (int64_t i = 0; i <= last; ++i) {
+      const int32_t own = first + static_cast<int32_t>(i);
+      if (i >= least) grammar_.add(own, end);
+      if (i < last || !bounded) grammar_.add(own, sequence(symbols, rule(i < last ? own + 1 : own)));
+    }
+    return first;
+  }
+  int32_t chain(const Symbol& symbol, int64_t least, int64_t most, const Symbols& end) {
+    return chain(Symbols{symbol}, least, most, end);
+  }
+
+  Symbols space() const { return {rule(space_)}; }
+
+  // An object of any names, with values of a rule.
+  int32_t map_of(int32_t value) {
+    const Symbols member = sequence(rule(string_), literal(":"), space(), rule(value));
+    const int32_t rest =
+        chain(sequence(literal(","), space(), member), 0, kAnyNumber, sequence(space(), literal("}")));
+    return grammar_.new_rule(
+        {sequence(literal("{"), space(), literal("}")), sequence(literal("{"), space(), member, rule(rest))});
+  }
+
+  // An array that begins with values of the rules `first`, then `least` to `most` items in all; item -1: none
+  // after the first.
+  int32_t list_of(const std::vector<int32_t>& first, int32_t item, int64_t least, int64_t most) {
+    const Symbols comma = sequence(literal(","), space()), end = sequence(space(), literal("]"));
+    const auto fixed = static_cast<int64_t>(first.size());
+    if (item < 0) most = std::min(most, fixed);
+    // From the last to the first: an item, and what may follow it.
+    int32_t rest;  // after `begun` items
+    const int64_t begun = std::max<int64_t>(fixed, 1);
+    if (item < 0) {
+      rest = grammar_.new_rule({end});
+    } else {
+      const int64_t more = most == kAnyNumber ? most : std::max<int64_t>(most - begun, 0);
+      rest = chain(sequence(comma, rule(item)), std::max<int64_t>(least - begun, 0), more, end);
+    }
+    for (int64_t i = fixed; i-- > 1;) {
+      const int32_t own = grammar_.new_rule();
+      if (i >= least) grammar_.add(own, end);
+      if (i < most) grammar_.add(own, sequence(comma, rule(first[static_cast<size_t>(i)]), rule(rest)));
+      rest = own;
+    }
+    const int32_t all = grammar_.new_rule();
+    if (least == 0) grammar_.add(all, sequence(literal("["), space(), literal("]")));
+    const int32_t head = first.empty() ? item : first[0];
+    if (head >= 0 && most > 0) grammar_.add(all, sequence(literal("["), space(), rule(head), rule(rest)));
+    return all;
+  }
+
+  struct Property {
+    Symbols name;
+    int32_t value;
+    bool required;
+  };
+
+  int32_t object_of(const std::vector<Property>& properties) {
+    const Symbols end = sequence(space(), literal("}"));
+    const size_t count = properties.size();
+    // rest[i]: after a member, with the properties from i on.
+    std::vector<int32_t> rest(count + 1), member(count);
+    for (int32_t& one : rest) one = grammar_.new_rule();
+    for (size_t i = 0; i < count; ++i) {
+      const auto& [name, value, required] = properties[i];
+      member[i] = grammar_.new_rule({sequence(name, literal(":"), space(), rule(value), rule(rest[i + 1]))});
+    }
+    // The members that may come first among those from i on, each after `before`; the end, if none has to.
+    const auto add = [&](int32_t to, size_t i, const Symbols& before, const Symbols& close) {
+      for (; i < count; ++i) {
+        grammar_.add(to, sequence(before, rule(member[i])));
+        if (properties[i].required) return;
+      }
+      grammar_.add(to, close);
+    };
+    for (size_t i = 0; i <= count; ++i) add(rest[i], i, sequence(literal(","), space()), end);
+    const int32_t all = grammar_.new_rule();
+    add(all, 0, sequence(literal("{"), space()), sequence(literal("{"), end));
+    return all;
+  }
+
+  int32_t rule_of(const JsonValue& schema) {
+    if (schema.is_boolean()) {
+      if (schema.boolean()) return value_;
+      return grammar_.new_rule();  // nothing
+    }
+    if (!schema.is_object()) schema.fail("a schema, which is an object, true or false");
+    // Before its parts are read, which may refer to it.
+    const auto [known, added] = rules_.try_emplace(schema.path(), -1);
+    if (!added) return known->second;
+    const int32_t own = grammar_.new_rule();
+    rules_[schema.path()] = own;
+    Keywords keywords(schema);
+    if (!add_reference(own, keywords) && !add_choice(own, keywords) && !add_constants(own, keywords))
+      add_types(own, schema, keywords);
+    keywords.done();
+    return own;
+  }
+
+  bool add_reference(int32_t own, Keywords& keywords) {
+    const auto reference = keywords.find("$ref");
+    if (!reference) return false;
+    const std::string to = reference->string();
+    if (!to.starts_with('#')) reference->fail("a reference within the document, such as \"#/$defs/name\"");
+    JsonValue at = document_;
+    for (size_t begin = 1; begin < to.size();) {
+      const size_t end = std::min(to.find('/', begin + 1), to.size());
+      const std::string key = unescaped(to.substr(begin + 1, end - begin - 1));
+      const auto next = to[begin] == '/' && at.is_object() ? at.find(key) : std::nullopt;
+      if (!next) reference->fail("a reference to a part of the document");
+      at = *next;
+      begin = end;
+    }
+    grammar_.add(own, {rule(rule_of(at))});
+    return true;
+  }
+
+  // Of a JSON pointer.
+  static std::string unescaped(std::string part) {
+    for (const auto& [from, to] : {std::pair("~1", "/"), std::pair("~0", "~")}) {
+      for (size_t at = part.find(from); at != part.npos; at = part.find(from, at + 1))
+        part.replace(at, 2, to);
+    }
+    return part;
+  }
+
+  bool add_choice(int32_t own, Keywords& keywords) {
+    for (const char* keyword : {"anyOf", "oneOf", "allOf"}) {
+      const auto choices = keywords.find(keyword);
+      if (!choices) continue;
+      if (choices->size() == 0 || (std::string_view(keyword) == "allOf" && choices->size() > 1))
+        choices->fail(std::string_view(keyword) == "allOf" ? "one schema" : "at least one schema");
+      for (const JsonValue& one : choices->items()) grammar_.add(own, {rule(rule_of(one))});
+      return true;
+    }
+    return false;
+  }
+
+  bool add_constants(int32_t own, Keywords& keywords) {
+    std::vector<JsonValue> values;
+    if (const auto all = keywords.find("enum")) values = all->items();
+    if (const auto one = keywords.find_even_null("const")) values = {*one};
+    if (values.empty()) return false;
+    keywords.find("type");  // which the values have
+    for (const JsonValue& value : values) grammar_.add(own, literal(value.text()));
+    return true;
+  }
+
+  void add_types(int32_t own, const JsonValue& schema, Keywords& keywords) {
+    const auto type = keywords.find("type");
+    std::vector<std::string> names;
+    if (type && type->is_array()) {
+      for (const JsonValue& one : type->items()) names.push_back(one.string());
+    } else if (type) {
+      names.push_back(type->string());
+    } else if (schema.has("properties")) {
+      names.emplace_back("object");
+    } else if (schema.has("items") || schema.has("prefixItems")) {
+      names.emplace_back("array");
+    } else {
+      grammar_.add(own, {rule(value_)});
+      return;
+    }
+    for (const std::string& name : names) {
+      const std::optional<int32_t> of_type = rule_of_type(name, keywords);
+      if (!of_type) type->fail("types of object, array, string, number, integer, boolean and null");
+      grammar_.add(own, {rule(*of_type)});
+    }
+  }
+
+  std::optional<int32_t> rule_of_type(const std::string& type, Keywords& keywords) {
+    if (type == "object") return object(keywords);
+    if (type == "array") return array(keywords);
+    if (type == "string") return string(keywords);
+    if (type == "integer") return integer(keywords);
+    if (type == "number") return number_;
+    if (type == "boolean") return boolean_;
+    if (type == "null") return null_;
+    return {};
+  }
+
+  int32_t object(Keywords& keywords) {
+    const auto additional = keywords.find("additionalProperties");
+    const auto properties = keywords.find("properties");
+    std::set<std::string> required;
+    const auto names = keywords.find("required");
+    if (names) {
+      for (const JsonValue& one : names->items()) required.insert(one.string());
+    }
+    std::vector<Property> all;
+    if (properties) {
+      properties->members([&](std::string_view name, const JsonValue& value) {
+        all.push_back({literal(quoted_json(name)), rule_of(value), required.erase(std::string(name)) > 0});
+      });
+    }
+    if (!required.empty()) names->fail(concat("names of properties, without \"", *required.begin(), "\""));
+    if (!all.empty()) {
+      if (additional && !(additional->is_boolean() && !additional->boolean()))
+        additional->fail("false beside properties, as no other members are written");
+      return object_of(all);
+    }
+    if (properties && additional && additional->is_boolean() && !additional->boolean()) return object_of({});
+    return additional ? map_of(rule_of(*additional)) : object_;
+  }
+
+  int32_t array(Keywords& keywords) {
+    std::vector<int32_t> first;
+    if (const auto items = keywords.find("prefixItems")) {
+      for (const JsonValue& one : items->items()) first.push_back(rule_of(one));
+    }
+    const auto items = keywords.find("items");
+    const bool none = items ? items->is_boolean() && !items->boolean() : !first.empty();
+    const int64_t least = keywords.count("minItems").value_or(0);
+    const int64_t most = keywords.count("maxItems").value_or(kAnyNumber);
+    return list_of(first, none ? -1 : items ? rule_of(*items) : value_, least, most);
+  }
+
+  int32_t string(Keywords& keywords) {
+    const int64_t least = keywords.count("minLength").value_or(0);
+    const int64_t most = keywords.count("maxLength").value_or(kAnyNumber);
+    if (least == 0 && most == kAnyNumber) return string_;
+    return grammar_.new_rule(
+        {sequence(literal("\""), rule(chain(rule(character_), least, most, literal("\""))))});
+  }
+
+  int32_t integer(Keywords& keywords) {
+    int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+    bool bounded = false;
+    const auto bound = [&](const char* key, int64_t by, auto take) {
+      if (const auto value = keywords.find(key)) {
+        take(value->integer(-kMostInteger, kMostInteger) + by);
+        bounded = true;
+      }
+    };
+    bound("minimum", 0, [&](int64_t x) { least = std::max(least, x); });
+    bound("exclusiveMinimum", 1, [&](int64_t x) { least = std::max(least, x); });
+    bound("maximum", 0, [&](int64_t x) { most = std::min(most, x); });
+    bound("exclusiveMaximum", -1, [&](int64_t x) { most = std::min(most, x); });
+    if (!bounded) return integer_;
+    return integers_between(grammar_, std::max(least, -kMostInteger), std::min(most, kMostInteger));
+  }
+
+  JsonValue document_;
+  Grammar grammar_;
+  std::map<std::string, int32_t> rules_;  // of schemas, by their paths
+  int32_t space_ = 0, character_ = 0, string_ = 0, integer_ = 0, number_ = 0, boolean_ = 0, null_ = 0,
+          value_ = 0, object_ = 0, array_ = 0;
+};
+
+}  // namespace
+
+Grammar grammar_of_json_schema(const std::string& schema, const std::string& name) {
+  const JsonValue document = parse_json(schema, name);
+  try {
+    return Compiler(document).take();
+  } catch (const UsageError& error) {  // too large
+    throw DataError(concat(name, ": ", error.what()));
+  }
+}
+
+}  // namespace qkv::grammar

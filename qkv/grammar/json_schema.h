@@ -1,0 +1,23 @@
+#pragma once
+// The JSON texts that a JSON Schema (draft 2020-12) allows, as a grammar.
+
+#include <string>
+
+#include "qkv/grammar/grammar.h"
+
+namespace qkv::grammar {
+
+// The grammar describes objects, arrays, strings, numbers, true, false and null in UTF-8. Members of an
+// object come in the order of "properties". Between its parts a text may have a space, or a line end and up
+// to 20 spaces. Numbers have up to 16 digits before and after the point, and an exponent of up to 2, which
+// doubles have.
+//
+// Keywords: type, properties, required, additionalProperties (false beside properties; alone, of all values),
+// items, prefixItems, minItems, maxItems, minLength, maxLength, minimum, maximum, exclusiveMinimum and
+// exclusiveMaximum of integers, enum, const, anyOf, oneOf (as anyOf), allOf of one schema, $ref within the
+// document, $defs, definitions; title, description, format and other annotations are ignored. Throws
+// DataError naming the place for another keyword, and for a schema that is malformed, too large, or that no
+// text fits. `name` begins messages.
+Grammar grammar_of_json_schema(const std::string& schema, const std::string& name);
+
+}  // namespace qkv::grammar

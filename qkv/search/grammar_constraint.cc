@@ -1,0 +1,92 @@
+#include "qkv/search/grammar_constraint.h"
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/base/json.h"
+
+namespace qkv::search {
+namespace {
+
+using grammar::Machine;
+
+// Beyond these, all are forgotten: a kilobyte each, and a bit of each token.
+constexpr int64_t kMostStates = 50'000;
+constexpr size_t kMostKept = 1'000;
+
+}  // namespace
+
+TokenBytes::TokenBytes(std::vector<std::string> bytes) : bytes_(std::move(bytes)) {
+  for (int32_t id = 0; id < size(); ++id) {
+    if (!of(id).empty()) sorted_.push_back(id);
+  }
+  std::ranges::sort(sorted_, [this](int32_t a, int32_t b) { return of(a) < of(b); });
+  for (size_t i = 0; i < sorted_.size(); ++i) {
+    const std::string& own = of(sorted_[i]);
+    const std::string_view before = i == 0 ? std::string_view() : of(sorted_[i - 1]);
+    shared_.push_back(static_cast<int32_t>(std::ranges::mismatch(own, before).in1 - own.begin()));
+  }
+}
+
+GrammarConstraint::GrammarConstraint(std::shared_ptr<const TokenBytes> tokens,
+                                     const grammar::Grammar& grammar)
+    : tokens_(std::move(tokens)), machine_(grammar) {}
+
+GrammarConstraint::Allowed GrammarConstraint::allowed_in(Machine::State state) const {
+  Allowed allowed{.tokens = std::vector<bool>(static_cast<size_t>(tokens_->size())),
+                  .end = machine_.may_end(state)};
+  std::vector<Machine::State> states{state};  // after 0, 1, ... bytes of the last token
+  for (size_t i = 0; i < tokens_->sorted().size(); ++i) {
+    const auto shared = static_cast<size_t>(tokens_->shared()[i]);
+    // The last token was left after a byte that this one has as well.
+    if (shared >= states.size()) continue;
+    states.resize(shared + 1);
+    const int32_t id = tokens_->sorted()[i];
+    const std::string& bytes = tokens_->of(id);
+    while (states.size() <= bytes.size()) {
+      const auto byte = static_cast<uint8_t>(bytes[states.size() - 1]);
+      const Machine::State reached = machine_.next(states.back(), byte);
+      if (reached == Machine::kDead) break;
+      states.push_back(reached);
+    }
+    if (states.size() <= bytes.size()) continue;
+    allowed.any = allowed.tokens[static_cast<size_t>(id)] = true;
+  }
+  return allowed;
+}
+
+std::shared_ptr<const GrammarConstraint::Allowed> GrammarConstraint::after(Ids output) const {
+  const std::lock_guard lock(mutex_);
+  if (machine_.states() > kMostStates || allowed_.size() > kMostKept) {
+    allowed_.clear();
+    machine_.clear();
+  }
+  Machine::State state = machine_.start();
+  for (const int32_t id : output) {
+    if (id < 0 || id >= tokens_->size() || tokens_->of(id).empty()) return nullptr;
+    for (const char byte : tokens_->of(id)) {
+      state = machine_.next(state, static_cast<uint8_t>(byte));
+      if (state == Machine::kDead) return nullptr;
+    }
+  }
+  std::shared_ptr<const Allowed>& known = allowed_[state];
+  if (!known) known = std::make_shared<const Allowed>(allowed_in(state));
+  return known;
+}
+
+void GrammarConstraint::apply(const StepContext& context, NextTokens& next) const {
+  const std::shared_ptr<const Allowed> allowed = after(context.output());
+  if (allowed && !allowed->any && !allowed->end) {
+    std::string text;
+    for (const int32_t id : context.output()) text += tokens_->of(id);
+    throw UsageError(concat("grammar: expected a vocabulary with a token that goes on after ",
+                            quoted_json(text), ", found none"));
+  }
+  for (int32_t id = 0; id < next.vocabulary(); ++id) {
+    const bool known = allowed && id < tokens_->size() && allowed->tokens[static_cast<size_t>(id)];
+    const bool ends = allowed && allowed->end && std::ranges::find(context.ends, id) != context.ends.end();
+    if (!known && !ends) next.forbid(id);
+  }
+}
+
+}  // namespace qkv::search

@@ -1,0 +1,60 @@
+#pragma once
+// Outputs that a grammar describes.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "qkv/grammar/machine.h"
+#include "qkv/search/constraint.h"
+
+namespace qkv::search {
+
+// The bytes of a vocabulary's tokens.
+class TokenBytes {
+ public:
+  // Of each id; empty: the token is in no output.
+  explicit TokenBytes(std::vector<std::string> bytes);
+
+  int64_t size() const { return std::ssize(bytes_); }
+  const std::string& of(int32_t id) const { return bytes_[static_cast<size_t>(id)]; }
+  // The ids with bytes, in the order of their bytes.
+  const std::vector<int32_t>& sorted() const { return sorted_; }
+  // The number of bytes that each of them and the one before begin with.
+  const std::vector<int32_t>& shared() const { return shared_; }
+
+ private:
+  std::vector<std::string> bytes_;
+  std::vector<int32_t> sorted_, shared_;
+};
+
+// Allows the tokens whose bytes continue a text of the grammar, and the end tokens where a text may end. A
+// token may have the bytes of several symbols, or a part of a character. The tokens that a state allows are
+// found once. Throws UsageError where a text has to go on and no token of the vocabulary continues it.
+class GrammarConstraint final : public Constraint {
+ public:
+  // Throws the errors of grammar::Machine.
+  GrammarConstraint(std::shared_ptr<const TokenBytes> tokens, const grammar::Grammar& grammar);
+
+  void apply(const StepContext& context, NextTokens& next) const override;
+
+ private:
+  struct Allowed {
+    std::vector<bool> tokens;  // by id
+    bool any = false, end = false;
+  };
+  std::shared_ptr<const Allowed> after(Ids output) const;
+  Allowed allowed_in(grammar::Machine::State state) const;
+
+  std::shared_ptr<const TokenBytes> tokens_;
+  mutable std::mutex mutex_;
+  mutable grammar::Machine machine_;
+  mutable std::unordered_map<grammar::Machine::State, std::shared_ptr<const Allowed>> allowed_;
+};
+
+}  // namespace qkv::search

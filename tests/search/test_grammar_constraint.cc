@@ -1,0 +1,118 @@
+// Outputs of a grammar, in tokens.
+
+#include "qkv/search/grammar_constraint.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "qkv/grammar/json_schema.h"
+#include "tests/grammar/accepts.h"
+#include "tests/support/scratch.h"
+
+namespace qkv::search {
+namespace {
+
+using qkv::testing::expect_throw;
+
+// Token 0 ends, 1 has no bytes; parts of characters, of words, of several symbols.
+const std::vector<std::string> kParts{
+    "",   "",     "{",  "}",  "\"", "\":", "a",    "b",    "ab",       "{\"",      "\"}", ",\"",
+    ": ", " ",    "\n", "1",  "-",  "12",  "\xC3", "\xA4", "\xF0\x9F", "\xE2\x82", "\\u", "00",
+    "d8", "true", "tr", "ue", "}}", "[",   "]",    "null", ".",        "e"};
+constexpr int32_t kEnd = 0;
+
+const std::vector<std::string> kSchemas{
+    R"({"type": "object"})",
+    R"({"type": "object", "properties": {"a": {"type": "integer"}, "ab": {"type": "boolean"}}, "required": ["ab"]})",
+    R"({"type": "array", "items": {"type": "string", "maxLength": 2}})",
+    R"({"anyOf": [{"const": 1}, {"const": 12}, {"const": "a"}]})"};
+
+// Whether a text may go on to one of the grammar's.
+bool begins(grammar::Machine& machine, const std::string& text) {
+  grammar::Machine::State state = machine.start();
+  for (const char byte : text) {
+    state = machine.next(state, static_cast<uint8_t>(byte));
+    if (state == grammar::Machine::kDead) return false;
+  }
+  return true;
+}
+
+std::vector<float> scores_after(const Constraint& constraint, const std::vector<int32_t>& history,
+                                int64_t prompt) {
+  std::vector<float> scores(kParts.size());
+  NextTokens next(scores);
+  const std::vector<int32_t> ends{kEnd};
+  constraint.apply({.history = history, .new_tokens = std::ssize(history) - prompt, .ends = ends}, next);
+  return scores;
+}
+
+// All outputs of up to four tokens: what is allowed is what the machine reads byte by byte.
+TEST(GrammarConstraint, AllowsTheTokensThatGoOn) {
+  const auto tokens = std::make_shared<const TokenBytes>(kParts);
+  int64_t ended = 0;
+  for (const std::string& schema : kSchemas) {
+    SCOPED_TRACE(schema);
+    const grammar::Grammar described = grammar::grammar_of_json_schema(schema, "schema");
+    const GrammarConstraint constraint(tokens, described);
+    grammar::Machine machine(described);
+    int64_t allowed = 0;
+    std::vector<std::vector<int32_t>> open{{1, 6}};  // a prompt, which counts for nothing
+    for (int length = 0; length < 4; ++length) {
+      std::vector<std::vector<int32_t>> longer;
+      for (const std::vector<int32_t>& history : open) {
+        std::string text;
+        for (size_t i = 2; i < history.size(); ++i) text += kParts[static_cast<size_t>(history[i])];
+        const std::vector<float> scores = scores_after(constraint, history, 2);
+        for (int32_t id = 0; id < std::ssize(kParts); ++id) {
+          const std::string& own = kParts[static_cast<size_t>(id)];
+          const bool expected =
+              id == kEnd ? accepts(machine, text) : !own.empty() && begins(machine, text + own);
+          ASSERT_EQ(scores[static_cast<size_t>(id)] != kImpossible, expected) << text << " + " << own;
+          if (!expected) continue;
+          ++allowed;
+          ended += id == kEnd ? 1 : 0;
+          if (id == kEnd) continue;
+          longer.push_back(history);
+          longer.back().push_back(id);
+        }
+      }
+      open = std::move(longer);
+    }
+    EXPECT_GT(allowed, 5);
+  }
+  EXPECT_GT(ended, 5);
+}
+
+TEST(GrammarConstraint, FindsTokensOfAStateOnce) {
+  std::vector<std::string> many(20'000);
+  for (size_t i = 1; i < many.size(); ++i) many[i] = std::to_string(i);
+  many[1] = "\"";
+  const GrammarConstraint constraint(std::make_shared<const TokenBytes>(many),
+                                     grammar::grammar_of_json_schema(R"({"type": "string"})", "schema"));
+  std::vector<int32_t> history{1};
+  std::vector<float> first(many.size());
+  NextTokens next(first);
+  constraint.apply({.history = history, .new_tokens = 1}, next);
+  for (int i = 0; i < 300; ++i) {
+    history.push_back(2 + i);
+    std::vector<float> scores(many.size());
+    NextTokens more(scores);
+    constraint.apply({.history = history, .new_tokens = std::ssize(history)}, more);
+    ASSERT_EQ(scores, first);
+  }
+}
+
+TEST(GrammarConstraint, AVocabularyWithoutATokenIsAnError) {
+  const GrammarConstraint constraint(std::make_shared<const TokenBytes>(kParts),
+                                     grammar::grammar_of_json_schema(R"({"const": "xyz"})", "schema"));
+  expect_throw<UsageError>("expected a vocabulary with a token that goes on after \"\\\"\", found none", [&] {
+    scores_after(constraint, {1, 4}, 1);
+  });
+  // Another rule has forced a token that the grammar refuses: nothing may follow.
+  for (const float score : scores_after(constraint, {1, 6}, 1)) EXPECT_EQ(score, kImpossible);
+}
+
+}  // namespace
+}  // namespace qkv::search
