@@ -72,7 +72,7 @@ TEST_F(ChatCommand, AnswersInJson) {
   scratch_.write("schema.json",
                  R"({"type": "array", "items": {"enum": [1, "b"]}, "minItems": 2, "maxItems": 2})");
   for (const std::string& text :
-       {chat("--json-schema @/schema.json --max-new-tokens 40", "Who?\n"),
+       {output("chat @/model --json-schema @/schema.json --max-new-tokens 40", "Who?\n"),
         output("generate @/model --max-new-tokens 40 --json-schema @/schema.json --prompt Who").substr(3)}) {
     const nlohmann::json value = nlohmann::json::parse(text);
     EXPECT_EQ(value.size(), 2U) << text;

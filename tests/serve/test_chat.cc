@@ -343,7 +343,8 @@ TEST_F(Chats, RefuseWhatTheyDoNotDo) {
   refused({{"tool_choice", "required"}}, {"tool_choice"});
   refused({{"functions", {{{"name", "f"}}}}}, {"functions"});
   refused({{"response_format", {{"type", "grammar"}}}}, {"response_format.type", "grammar"});
-  refused({{"response_format", {{"type", "json_schema"}}}}, {"response_format.json_schema"});
+  refused({{"response_format", {{"type", "json_schema"}}}},
+          {"response_format: expected a member 'json_schema'"});
   refused({{"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"type", "x"}}}}}}}},
           {"json_schema: type: expected types of object"});
   refused({{"response_format", {{"type", "json_object"}}}},
