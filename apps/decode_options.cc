@@ -44,6 +44,7 @@ std::string json_schema_of(const std::string& file, const pipelines::LoadedLangu
 void add_decode_options(Command& command, DecodeArguments& arguments) {
   add_search_options(command, arguments);
   add_field_options<SearchOptions>(command, arguments.given, {SearchOptions::kGnmt});
+  add_field_options<pipelines::Languages>(command, arguments.languages, {""}, kModels);
   add_option(command, "--shortlist", arguments.shortlist, "FILE",
              "Restrict the output vocabulary by this lexical shortlist, see 'qkv shortlist' (default: none)");
   add_option(command, "--max-source-tokens", arguments.max_source_tokens, "TOKENS",
@@ -56,6 +57,7 @@ pipelines::TranslateOptions translate_options(const models::TranslationModel& mo
                                               const DecodeArguments& arguments) {
   pipelines::TranslateOptions options = pipelines::default_options(model);
   arguments.apply(options.search, *model.tokenizer);
+  arguments.languages.apply(options.languages);
   if (arguments.shortlist)
     options.search.shortlist = pipelines::load_shortlist(*arguments.shortlist, model.config);
   options.max_source_tokens = arguments.max_source_tokens;

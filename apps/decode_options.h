@@ -35,6 +35,7 @@ struct SearchArguments {
 };
 
 struct DecodeArguments : SearchArguments {
+  GivenFields languages;
   std::optional<std::string> shortlist;
   int64_t max_source_tokens = 0;
   bool truncate = false;

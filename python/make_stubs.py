@@ -59,7 +59,7 @@ parts = [
     HEAD,
     typed_dict("EngineOptions", "TypedDict", _qkv.option_fields("engine")),
     typed_dict("SearchOptions", "TypedDict", [*_qkv.option_fields("search"), *SAMPLE]),
-    typed_dict("TranslateOptions", "SearchOptions", TRANSLATE),
+    typed_dict("TranslateOptions", "SearchOptions", [*TRANSLATE, *_qkv.option_fields("languages")]),
     *(options_class(name, made) for name, made in vars(_option_types).items() if isinstance(made, type) and made is not Options),
 ]
 Path(sys.argv[1]).write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 #include "python/bind/pipelines.h"
 #include "qkv/hub/cache.h"
+#include "qkv/pipelines/translate.h"
 
 namespace qkv::python {
 
@@ -108,16 +109,18 @@ void list_fields(nb::list& list) {
   });
 }
 
-// (name, type, help) of the options "search" and "engine".
+// (name, type, help) of the options "search", "languages" and "engine".
 nb::list option_fields(const std::string& of) {
   nb::list list;
   if (of == "search") {
     list_fields<search::SearchOptions>(list);
     list_fields<search::Sampling>(list);
+  } else if (of == "languages") {
+    list_fields<pipelines::Languages>(list);
   } else if (of == "engine") {
     list_fields<search::EngineOptions>(list);
   } else {
-    throw UsageError(concat("option_fields: expected search or engine, found '", of, "'"));
+    throw UsageError(concat("option_fields: expected search, languages or engine, found '", of, "'"));
   }
   return list;
 }

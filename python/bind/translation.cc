@@ -25,10 +25,13 @@ class TranslationModel {
   pipelines::TranslateOptions options(nb::dict given, pipelines::TranslationFields& fields) const {
     pipelines::TranslateOptions options = translator_.default_options();
     take_search(given, translator_.model().generation, *translator_.model().tokenizer, options.search);
+    take_fields(given, options.languages);
     take_value(given, "alignment", options.alignment);
     take_value(given, "truncate", options.truncate);
     take_value(given, "max_source_tokens", options.max_source_tokens);
-    refuse_rest(given, concat("alignment, truncate, max_source_tokens, ", search_option_names()));
+    std::string known = concat("alignment, truncate, max_source_tokens, ", search_option_names());
+    add_field_names<pipelines::Languages>(known);
+    refuse_rest(given, known);
     options.search.validate();
     fields = {.scores = true, .alignment = options.alignment};
     return options;

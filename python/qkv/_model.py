@@ -131,7 +131,7 @@ def _tokens(core_json: str, *texts: str) -> dict[str, Any]:
 
 
 class TranslationModel(Model):
-    """An encoder-decoder: Marian, T5, or a model of `qkv train translation`."""
+    """An encoder-decoder: Marian, T5, BART, NLLB, or a model of `qkv train translation`."""
 
     _kind = "an encoder-decoder"
 
@@ -165,6 +165,7 @@ class TranslationModel(Model):
         details: dicts as `qkv translate --json --scores` prints them instead of texts.
         Options are those of `qkv translate`, by default the folder's: sample (bool), forbid (texts), stop_ids (token
         ids), constraints (of qkv.search.Constraint), max_source_tokens, truncate (bool), alignment (bool, with details),
+        source_language and target_language (as a model with several names them: "eng_Latn"),
         OPTIONS
 
         Raises UsageError for a bad option, DataError for a text that cannot be translated.

@@ -18,7 +18,6 @@ Words<Enum> words_of(Enum kind) {
   return words(kind);
 }
 Words<Activation> words_of(Activation kind) { return words(kind).subspan(1); }
-Words<nn::PositionKind> words_of(nn::PositionKind kind) { return words(kind).first(7); }
 Words<nn::NormPlacement> words_of(nn::NormPlacement kind) { return words(kind).first(2); }
 
 // The single list of fields, used for reading, writing, setting and printing configurations.
@@ -147,6 +146,9 @@ void TransformerConfig::validate() const {
     if (positions == nn::PositionKind::rotary && width % 2 != 0)
       throw UsageError(concat("positions: rotary needs an even d_k, found ", width));
   }
+  if (positions == nn::PositionKind::sinusoidal_inclusive && (d_model < 4 || d_model % 2 != 0))
+    throw UsageError(
+        concat("d_model: sinusoidal_inclusive needs an even number of at least 4, found ", d_model));
   validate_positions(decoder_stack().first().attention.positions);
   require_epsilon(epsilon);
   require_rate("dropout", dropout);

@@ -36,7 +36,7 @@ struct TransformerConfig {
   bool output_bias = true;  // of the logits
   nn::PositionKind positions = nn::PositionKind::sinusoidal_halves;
   int64_t max_positions = 512;
-  int64_t first_position = 0;  // of learned positions: the table row of position 0 (BART: 2)
+  int64_t first_position = 0;                                  // the table row of position 0 (BART: 2)
   int64_t position_buckets = 32, position_max_distance = 128;  // of relative positions
   Tying tying = Tying::three_way;
   bool scale_embedding = true;  // by sqrt(d_model)

@@ -37,7 +37,6 @@ Words<NormPlacement> words(NormPlacement /*kind*/) {
   return kWords;
 }
 
-// A TransformerConfig has all but the last.
 Words<PositionKind> words(PositionKind /*kind*/) {
   static constexpr std::array<std::pair<std::string_view, PositionKind>, 8> kWords{
       {{"sinusoidal_interleaved", PositionKind::sinusoidal_interleaved},

@@ -2,6 +2,7 @@
 // Conversions between ids and texts that several pipelines share.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,11 +28,31 @@ inline std::vector<std::string> pieces(const text::TranslationTokenizer& tokeniz
   return result;
 }
 
-// The source of an encoder-decoder: the text's tokens, and </s> if the model was trained with it. Empty for a
-// text without tokens.
-inline std::vector<int32_t> source_ids(const models::TranslationModel& model, std::string_view text) {
+// The special tokens of a source: TranslationTokenizer::around_source(), without </s> if the model was
+// trained so.
+inline text::Around around_source(const models::TranslationModel& model, std::string_view language = {}) {
+  text::Around around = model.tokenizer->around_source(language);
+  if (!model.config.source_eos) around.after.clear();
+  return around;
+}
+
+// The source of an encoder-decoder: a text's tokens with these around them. Empty for a text without tokens.
+inline std::vector<int32_t> source_ids(const models::TranslationModel& model, std::string_view text,
+                                       const text::Around& around) {
   std::vector<int32_t> ids = model.tokenizer->encode_source(text);
-  if (!ids.empty() && model.config.source_eos) ids.push_back(model.tokenizer->eos_id(text::Side::source));
+  if (ids.empty()) return ids;
+  ids.insert(ids.begin(), around.before.begin(), around.before.end());
+  ids.insert(ids.end(), around.after.begin(), around.after.end());
+  return ids;
+}
+
+// The target of a pair: the token with which the model's outputs begin, if it has one (BART: <s>), the
+// text's tokens, and </s>.
+inline std::vector<int32_t> target_ids(const models::TranslationModel& model, std::string_view text,
+                                       std::optional<int32_t> first) {
+  std::vector<int32_t> ids = model.tokenizer->encode_target(text);
+  if (first) ids.insert(ids.begin(), *first);
+  ids.push_back(model.tokenizer->eos_id());
   return ids;
 }
 

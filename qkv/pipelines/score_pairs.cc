@@ -31,11 +31,10 @@ PairScoreRequest PairScorer::prepare(const TextPair& pair) const {
   for (const auto& [name, text] : {std::pair("source", &pair.source), std::pair("target", &pair.target)}) {
     if (const std::string error = text_error(*text); !error.empty()) return failed(concat(name, ": ", error));
   }
-  PairScoreRequest request{.source = source_ids(*model_, pair.source),
-                           .target = model_->tokenizer->encode_target(pair.target),
+  PairScoreRequest request{.source = source_ids(*model_, pair.source, around_source(*model_)),
+                           .target = target_ids(*model_, pair.target, model_->generation.rules.forced_bos),
                            .error = {}};
   if (request.source.empty()) return failed("source: expected at least one token, found none");
-  request.target.push_back(model_->tokenizer->eos_id());
   const std::optional<int64_t> limit = model_->config.max_tokens();
   for (const auto& [name, ids] : {std::pair("source tokens (the model's limit)", &request.source),
                                   std::pair("target tokens (the model's limit)", &request.target)}) {

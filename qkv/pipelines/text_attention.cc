@@ -82,24 +82,27 @@ TextCapture capture_text(const models::TranslationModel& model, const std::strin
   require_text("source", source);
   require_text("target", target);
   const text::TranslationTokenizer& tokenizer = *model.tokenizer;
-  const std::vector<int32_t> ids = source_ids(model, source);
+  const text::Around around = around_source(model);
+  const std::vector<int32_t> ids = source_ids(model, source, around);
   if (ids.empty()) throw UsageError("source: expected at least one token, found none");
-  std::vector<int32_t> target_ids = tokenizer.encode_target(target);
-  if (target_ids.empty()) {
-    target_ids = search::search(*model.transformer, std::span(&ids, 1), options).at(0).at(0).ids;
-  } else {
-    target_ids.push_back(tokenizer.eos_id());
-  }
+  const std::optional<int32_t> first = model.generation.rules.forced_bos;
+  const std::vector<int32_t> outputs =
+      tokenizer.encode_target(target).empty()
+          ? search::search(*model.transformer, std::span(&ids, 1), options).at(0).at(0).ids
+          : target_ids(model, target, first);
   TextCapture result;
-  result.capture = search::capture(*model.transformer, ids, target_ids);
+  result.capture = search::capture(*model.transformer, ids, outputs);
   result.source_tokens = pieces(tokenizer, ids, text::Side::source);
   result.target_input_tokens = pieces(tokenizer, result.capture.target_inputs, text::Side::target);
   result.target_output_tokens = pieces(tokenizer, result.capture.target_outputs, text::Side::target);
-  for (const int32_t id : ids) result.source_special.push_back(id == tokenizer.eos_id() ? 1 : 0);
-  for (const int32_t id : target_ids) result.target_special.push_back(id == tokenizer.eos_id() ? 1 : 0);
+  const size_t end = ids.size() - around.after.size();
+  for (size_t i = 0; i < ids.size(); ++i)
+    result.source_special.push_back(i < around.before.size() || i >= end ? 1 : 0);
+  for (const int32_t id : outputs) result.target_special.push_back(id == tokenizer.eos_id() ? 1 : 0);
+  if (first && outputs.front() == *first) result.target_special.front() = 1;
   result.alignment = search::align(result.capture, tokenizer.eos_id());
   result.source = source;
-  result.target = target.empty() ? tokenizer.decode(target_ids) : target;
+  result.target = target.empty() ? tokenizer.decode(outputs) : target;
   return result;
 }
 

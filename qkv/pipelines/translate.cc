@@ -43,6 +43,20 @@ void require_one_vocabulary(const text::TranslationTokenizer& first,
   }
 }
 
+// The token with which outputs in a language begin; an empty language: as the options say. Models that begin
+// outputs with their language (mBART) have one.
+std::optional<int32_t> first_token(const models::TranslationModel& model, const TranslateOptions& options) {
+  const std::string& language = options.languages.target_language;
+  if (language.empty()) return options.search.rules.forced_bos;
+  const text::TranslationTokenizer& tokenizer = *model.tokenizer;
+  const int32_t id = tokenizer.target_language(language);
+  const auto start = static_cast<int32_t>(model.config.decoder_start_id);
+  if (!tokenizer.is_language(start)) return id;
+  if (id == start) return options.search.rules.forced_bos;
+  throw UsageError(concat("target_language: expected ", tokenizer.piece(start),
+                          ", with which the model's outputs begin, found ", language));
+}
+
 // A failed request, which is done().
 TranslationRequest failed(TranslationRequest request, std::string error) {
   request.translation.error = std::move(error);
@@ -78,6 +92,8 @@ search::Engine Translator::make_engine(const search::EngineOptions& options,
 
 void Translator::check(const TranslateOptions& options) const {
   options.search.validate();
+  around_source(model(), options.languages.source_language);
+  first_token(model(), options);
   if (options.max_source_tokens < 0 || options.max_source_tokens == 1) {
     throw UsageError(
         concat("max_source_tokens: expected 0 or at least 2, found ", options.max_source_tokens));
@@ -99,11 +115,16 @@ TranslationRequest Translator::prepare(const Source& source, const TranslateOpti
   const text::TranslationTokenizer& tokenizer = *model().tokenizer;
   request.decode.options = options.search;
   request.decode.options.nbest = with_spare_hypotheses(options.search);
+  const std::optional<int32_t> first = first_token(model(), options);
+  request.decode.options.rules.forced_bos = first;
   request.decode.prefix = tokenizer.encode_target(source.prefix);
+  if (first && (!request.decode.prefix.empty() || options.search.alternatives))
+    request.decode.prefix.insert(request.decode.prefix.begin(), *first);
   request.decode.key = source.key;
   request.decode.on_token = source.on_token;
   std::vector<int32_t>& ids = request.decode.source;
-  ids = source_ids(model(), source.text);
+  const text::Around around = around_source(model(), options.languages.source_language);
+  ids = source_ids(model(), source.text, around);
   if (ids.empty()) return request;
   translation.source_tokens = std::ssize(ids);
 
@@ -117,8 +138,8 @@ TranslationRequest Translator::prepare(const Source& source, const TranslateOpti
     if (!options.truncate) {
       return failed(std::move(request), length_error(translation.source_tokens, limit, "source tokens"));
     }
-    if (model().config.source_eos) ids[static_cast<size_t>(*limit) - 1] = ids.back();
-    ids.resize(static_cast<size_t>(*limit));
+    const int64_t kept = std::max(int64_t{0}, *limit - std::ssize(around.after));
+    ids.erase(ids.begin() + kept, ids.end() - std::ssize(around.after));
     translation.truncated = true;
   }
   for (const auto& [side, given, rows] :

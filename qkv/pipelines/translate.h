@@ -16,8 +16,22 @@
 
 namespace qkv::pipelines {
 
+// The languages of a text and its translation, for models whose texts name them, as the tokenizer spells
+// them. Empty: the folder's.
+struct Languages {
+  std::string source_language = {}, target_language = {};
+
+  template <class Self, class Visit>
+  static void visit_fields(Self&& self, const Visit& visit) {
+    visit({"source_language", "LANGUAGE", "Language of the texts, as the model names it (NLLB: eng_Latn)"},
+          self.source_language);
+    visit({"target_language", "LANGUAGE", "Language of the translations, likewise"}, self.target_language);
+  }
+};
+
 struct TranslateOptions {
   search::SearchOptions search;
+  Languages languages = {};
   // Maximum source tokens, </s> included; 0: the model's positions. A longer source is an error, or is
   // truncated if `truncate` is set.
   int64_t max_source_tokens = 0;
@@ -89,7 +103,8 @@ class Translator {
   search::Engine make_engine(const search::EngineOptions& options = {},
                              const search::StepModelOptions& step_model = {}) const;
 
-  // Throws UsageError for bad options. An error of the source is stored in the request, which is then done().
+  // Throws UsageError for bad options, such as a language that the model lacks. An error of the source is
+  // stored in the request, which is then done().
   TranslationRequest prepare(const Source& source, const TranslateOptions& options) const;
   // decoded: the engine's result for request.decode; empty for a request that is done().
   Translation finish(TranslationRequest request, search::Decoded decoded = {}) const;

@@ -348,6 +348,16 @@ bool Tokenizer::is_special(int32_t id) const {
   return id >= 0 && id < size() && state().special[static_cast<size_t>(id)] != 0;
 }
 
+Around Tokenizer::around() const {
+  Around result;
+  std::vector<int32_t>* side = &result.before;
+  for (const PostProcessing::Part& part : state().parts.post_processing.single) {
+    if (part.text >= 0) side = &result.after;
+    side->insert(side->end(), part.ids.begin(), part.ids.end());
+  }
+  return result;
+}
+
 const SpecialTokens& Tokenizer::special_tokens() const { return state().parts.special_tokens; }
 int64_t Tokenizer::size() const { return static_cast<int64_t>(state().tokens.size()); }
 

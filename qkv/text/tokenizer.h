@@ -59,6 +59,11 @@ struct SpecialTokens {
   std::optional<int32_t> bos, eos, unk, sep, pad, cls, mask;
 };
 
+// Special tokens before and after a text.
+struct Around {
+  std::vector<int32_t> before = {}, after = {};
+};
+
 // The ids that begin and end a decoder's output.
 struct SpecialIds {
   static constexpr int32_t kNone = -1;
@@ -112,7 +117,8 @@ class Tokenizer {
   bool is_special(int32_t id) const;
 
   const SpecialTokens& special_tokens() const;
-  int64_t size() const;  // largest id + 1
+  Around around() const;  // a single text
+  int64_t size() const;   // largest id + 1
 
  private:
   friend class StreamDecoder;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ struct ExpectedSizes {
   int64_t target = 0;
 };
 
+// How the sources of NLLB, mBART and M2M-100 name their language, a token of the vocabulary.
+struct SourceLanguages {
+  bool before = true;  // the language stands before the text; false: after </s>
+  std::string mark;    // around its name in the vocabulary: "__" in M2M-100
+  std::string usual;   // of sources without another
+};
+
 struct MarianFiles;  // the contents of a Marian folder (files/marian_files.h)
 
 // One tokenizer per side: those of a Marian folder, or a shared one as in T5. Immutable and cheap to copy;
@@ -50,8 +58,9 @@ class TranslationTokenizer {
   // for each). Throws DataError if a model is not a SentencePiece model.
   static TranslationTokenizer from_models(const MarianModels& models);
 
-  // One tokenizer for both sides. Throws DataError unless it adds exactly one token, after the text.
-  explicit TranslationTokenizer(const Tokenizer& tokenizer);
+  // One tokenizer for both sides. Throws DataError unless it adds a token after the text, and nothing more
+  // than one token before it.
+  explicit TranslationTokenizer(const Tokenizer& tokenizer, std::optional<SourceLanguages> languages = {});
 
   // Writes a Marian folder's tokenizer files (source.spm, target.spm, vocab.json, tokenizer_config.json
   // etc.), which transformers' AutoTokenizer opens too. `max_length`: the model's maximum sequence length,
@@ -67,6 +76,17 @@ class TranslationTokenizer {
   std::vector<int32_t> encode(Side side, std::string_view text) const;
   std::vector<int32_t> encode_source(std::string_view text) const { return encode(Side::source, text); }
   std::vector<int32_t> encode_target(std::string_view text) const { return encode(Side::target, text); }
+
+  // The special tokens of a model's source: </s> after the text, <s> (BART) or its language around it.
+  // `language`: as the vocabulary has it ("eng_Latn"); empty: the folder's. Throws UsageError for a language
+  // that the vocabulary lacks, and for any if sources do not name theirs.
+  Around around_source(std::string_view language = {}) const;
+  // The token of a language, with which outputs in it begin. Throws likewise.
+  int32_t target_language(std::string_view language) const;
+  // Whether sources name their language; the languages' names, in the order of ids; whether an id is one.
+  bool has_languages() const { return languages_.has_value(); }
+  std::vector<std::string> languages() const;
+  bool is_language(int32_t id) const { return !language_of(id).empty(); }
 
   // Decodes ids, skipping special tokens (in Marian, <unk> is one).
   std::string decode(std::span<const int32_t> ids, Side side = Side::target) const;
@@ -85,7 +105,7 @@ class TranslationTokenizer {
 
   int64_t size(Side side = Side::target) const { return tokenizer(side).size(); }
 
-  // For Marian's files; otherwise false and empty.
+  // For Marian's files; otherwise false and empty, but the folder's language of tokenizers with languages.
   bool separate_vocabularies() const;
   const std::string& source_lang() const;
   const std::string& target_lang() const;
@@ -96,9 +116,13 @@ class TranslationTokenizer {
  private:
   explicit TranslationTokenizer(std::shared_ptr<const MarianFiles> files);
   const MarianFiles& marian(const char* what) const;
+  std::string_view language_of(int32_t id) const;  // empty: none
+  int32_t language_id(const char* what, std::string_view language) const;
 
   Tokenizer source_, target_;
+  Around around_;  // a source, without its language
   int32_t source_eos_, target_eos_;
+  std::optional<SourceLanguages> languages_;
   std::shared_ptr<const MarianFiles> marian_;  // null: other files
 };
 

@@ -3,8 +3,8 @@
     python tests/interop/compare_families.py --dump build/release/tests/dump_family
 
 For each family and head, several seeds: hidden states to 1e-4, logits to 1e-4 of the largest, attention weights to 1e-5, 50 equal
-greedy tokens, and for encoder-decoders an equal result of beam search. A language model that qkv has written back has transformers'
-logits to 1e-5. Prints a table, and exits with status 1 if a comparison fails. Needs torch, transformers and safetensors.
+greedy tokens, and for encoder-decoders an equal result of beam search. A language model or encoder-decoder that qkv has written back
+has transformers' logits to 1e-5. Prints a table, and exits with status 1 if a comparison fails. Needs torch, transformers and safetensors.
 """
 
 import argparse
@@ -52,11 +52,12 @@ def compare(case, seed, dump, folder):
         if causal(model):
             expected["greedy"] = greedy(model, texts[0], STEPS)
     worst = worst_differences(dumped(dump, folder / "model", expected, folder), expected)
-    if causal(model):
+    if causal(model) or of_pairs(model):
         again = type(model).from_pretrained(folder / "out.safetensors.folder", attn_implementation="eager")
         if hasattr(again.config, "num_experts_per_tok"):
             again.set_experts_implementation("eager")
-        worst["written back"] = worst_differences({"logits": outputs(again, texts, types)["logits"]}, {"logits": expected["logits"]})["logits"]
+        found = outputs_of_pairs(again, sources, targets) if of_pairs(model) else outputs(again, texts, types)
+        worst["written back"] = worst_differences({"logits": found["logits"]}, {"logits": expected["logits"]})["logits"]
     return worst
 
 

@@ -6,7 +6,7 @@
 // OUT: hidden, attention.<layer>, and depending on the model logits, next_sentence, labels, pooled; if STEPS
 // is not 0, for a language model the STEPS greedy tokens after the first text as "greedy"; for an
 // encoder-decoder, likewise for the first source, and the beam search result for the third source as "beam".
-// A language model is also written to the folder OUT.safetensors.folder.
+// A language model or encoder-decoder is also written to the folder OUT.safetensors.folder.
 
 #include <algorithm>
 #include <cstdlib>
@@ -91,8 +91,10 @@ std::vector<int32_t> written(const models::Transformer& model, const Ragged& tex
   return search::search(model, source, options).at(0).at(0).ids;
 }
 
-std::vector<io::NamedTensor> run_pairs(const char* folder, const io::SafetensorsFile& in, int steps) {
+std::vector<io::NamedTensor> run_pairs(const char* folder, const io::SafetensorsFile& in, int steps,
+                                       const std::string& copy) {
   const auto model = models::load_transformer(folder);
+  models::save_transformer(copy, *model, {}, folder);
   const auto texts = [&](const char* ids, const char* lengths) {
     return Ragged{in.tensor(ids), Offsets::of_lengths(in.tensor(lengths).values<int32_t>())};
   };
@@ -154,7 +156,8 @@ void run(char** argv) {
     return io::write_safetensors(argv[3], run_images(argv[1], in.tensor("pixels")));
   }
   if (const io::SafetensorsFile in(argv[2]); in.contains("target_ids")) {
-    return io::write_safetensors(argv[3], run_pairs(argv[1], in, std::atoi(argv[4])));
+    return io::write_safetensors(argv[3],
+                                 run_pairs(argv[1], in, std::atoi(argv[4]), concat(argv[3], ".folder")));
   }
   const Texts texts(argv[2]);
   const std::string config = read_file(std::filesystem::path(argv[1]) / "config.json");

@@ -203,6 +203,18 @@ def t5(size, scaled=True, **other):
     return model
 
 
+def bart(size, family="Bart", **other):
+    """BART or its kin. Weights of a buffer are random, too: the bias of the logits."""
+    sizes = {"vocab_size": size["vocabulary"], "max_position_embeddings": size["positions"], "d_model": size["d_model"],
+             "encoder_layers": size["layers"], "decoder_layers": size["layers"], "encoder_attention_heads": size["heads"],
+             "decoder_attention_heads": size["heads"], "encoder_ffn_dim": size["d_ff"], "decoder_ffn_dim": size["d_ff"],
+             "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 2, "forced_eos_token_id": None}
+    model = getattr(hf, f"{family}ForConditionalGeneration")(getattr(hf, f"{family}Config")(**sizes | other))
+    if hasattr(model, "final_logits_bias"):
+        torch.nn.init.normal_(model.final_logits_bias)
+    return model
+
+
 def every_other(size, first="sliding", second="full"):
     """Layers of two kinds in turn."""
     return {"layer_types": [f"{second if i % 2 else first}_attention" for i in range(size["layers"])]}
@@ -683,6 +695,14 @@ CASES = {
     "t5_default": lambda size: t5(size, d_kv=8, relative_attention_num_buckets=32, feed_forward_proj="gated-silu",
                                   relative_attention_max_distance=128),
     "t5_encoder": lambda size: hf.T5EncoderModel(t5_config(size, feed_forward_proj="gated-gelu")),
+    "bart": lambda size: bart(size),
+    "bart_scaled": lambda size: bart(size, scale_embedding=True, activation_function="relu", decoder_layers=size["layers"] + 1,
+                                     encoder_ffn_dim=10, decoder_attention_heads=1, pad_token_id=2, decoder_start_token_id=4),
+    "mbart": lambda size: bart(size, "MBart", scale_embedding=True),
+    "mbart_relu": lambda size: bart(size, "MBart", activation_function="relu", decoder_ffn_dim=10, decoder_layers=size["layers"] + 1),
+    "m2m_100": lambda size: bart(size, "M2M100"),
+    "m2m_100_unscaled": lambda size: bart(size, "M2M100", scale_embedding=False, activation_function="gelu", pad_token_id=2,
+                                          decoder_start_token_id=4, encoder_attention_heads=1),
     "distilbert_texts": lambda size: distilbert(size, "ForSequenceClassification", **THREE),
 }
 
@@ -825,7 +845,8 @@ def written(model, source, **how):
     """transformers' output for a source, without the start token; padding is forbidden."""
     config = model.config
     # transformers 5.23 sizes its cache by the encoder's number of layers.
-    cache = config.num_hidden_layers == getattr(config, "num_decoder_layers", config.num_hidden_layers)
+    decoder_layers = getattr(config, "num_decoder_layers", None) or getattr(config, "decoder_layers", None)
+    cache = config.num_hidden_layers == (decoder_layers or config.num_hidden_layers)
     with torch.no_grad():
         found = model.generate(source[None], do_sample=False, bad_words_ids=[[config.pad_token_id]], use_cache=cache,
                                **how)

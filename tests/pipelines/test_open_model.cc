@@ -111,8 +111,8 @@ TEST(OpenModel, HandlesAreShared) {
 
 TEST(OpenModel, ErrorNamesTheKindAndItsPipelines) {
   expect_parts(message_of<DataError>([] { open_translation_model(kModels / "gpt2_untied_relu"); }),
-               {"config.json", "\"model_type\"", "an encoder-decoder (t5, marian, qkv)", "found \"gpt2\"",
-                "a language model", "qkv generate"});
+               {"config.json", "\"model_type\"", "an encoder-decoder (t5, marian, qkv, bart",
+                "found \"gpt2\"", "a language model", "qkv generate"});
   expect_parts(message_of<DataError>([] { open_language_model(kModels / "bert_texts"); }),
                {"a language model (", "llama, mistral", "found \"bert\"", "a text encoder",
                 "qkv fill-mask, classify, tag or embed"});

@@ -14,7 +14,8 @@ namespace qkv::testing {
 
 inline std::filesystem::path golden_folder(const std::string& name) {
   const std::filesystem::path tests = QKV_TEST_DATA;
-  return name == "marian" ? tests / "pipelines/golden/marian" : tests / "models/golden" / name;
+  const bool translates = name == "marian" || name == "nllb";
+  return tests / (translates ? "pipelines/golden" : "models/golden") / name;
 }
 
 // A service of these folders, each under its own name.

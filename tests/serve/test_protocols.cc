@@ -106,6 +106,38 @@ TEST(LibreTranslate, TakesJsonAndForms) {
   EXPECT_TRUE(json_of(ask(service, {.method = "GET", .path = "/languages"})).is_array());
 }
 
+// Of a model whose texts name their language, the request chooses it.
+TEST(ServedTranslation, TakesLanguages) {
+  Service service(serving({"nllb", "marian"}));
+  const pipelines::Translator translator(golden_folder("nllb"));
+  pipelines::TranslateOptions options = translator.default_options();
+  options.languages = {.source_language = "deu_Latn", .target_language = "eng_Latn"};
+  const std::string german = translator(std::vector<std::string>{"eins zwei"}, options)[0].text;
+  options.languages = {.source_language = {}, .target_language = "deu_Latn"};
+  const std::string english = translator(std::vector<std::string>{"eins zwei"}, options)[0].text;
+  ASSERT_NE(german, english);
+  const json request{{"model", "nllb"}, {"text", "eins zwei"}, {"target_language", "deu_Latn"}};
+  EXPECT_EQ(json_of(post(service, "/v1/translate", request))["translations"][0]["translation"], english);
+  json other = request;
+  other["target_language"] = "xyz";
+  expect_error(post(service, "/v1/translate", other), 400, {"target_language", "xyz"});
+  other = request;
+  other["model"] = "marian";
+  expect_error(post(service, "/v1/translate", other), 400, {"target_language: expected none"});
+
+  const auto libre = [&](const char* source, const char* target) {
+    return post(service, "/translate", {{"q", "eins zwei"}, {"source", source}, {"target", target}});
+  };
+  EXPECT_EQ(json_of(libre("deu_Latn", "eng_Latn"))["translatedText"], german);
+  EXPECT_EQ(json_of(libre("auto", "deu_Latn"))["translatedText"], english);
+  EXPECT_EQ(libre("en", "de").status, 200) << "by the other model";
+  const json languages = json_of(ask(service, {.method = "GET", .path = "/languages"}));
+  const auto found =
+      std::ranges::find_if(languages, [](const json& one) { return one["code"] == "deu_Latn"; });
+  ASSERT_NE(found, languages.end()) << languages;
+  EXPECT_EQ((*found)["targets"], json({"eng_Latn", "deu_Latn"}));
+}
+
 TEST(LibreTranslate, TranslatesLineByLine) {
   Service service(serving({"marian"}));
   const auto translation_of = [&](const json& q) {

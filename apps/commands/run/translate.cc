@@ -126,10 +126,12 @@ void add_translate(Command& app) {
   Command* command = add_command(
       app, "translate",
       "Translate texts, or stdin to stdout, line by line. The model is an encoder-decoder (marian, t5,\n"
-      "and what 'qkv train translation' writes). An empty line gives an empty line. A line that is not\n"
-      "UTF-8 or too long gives \"error: line 3: ...\" in its place and a message on stderr; the others are\n"
-      "translated, and the exit status is 1. Results depend neither on batches nor on threads.",
+      "bart, mbart, m2m_100 with NLLB, and what 'qkv train translation' writes). An empty line gives an\n"
+      "empty line. A line that is not UTF-8 or too long gives \"error: line 3: ...\" in its place and a\n"
+      "message on stderr; the others are translated, and the exit status is 1. Results depend neither on\n"
+      "batches nor on threads.",
       "qkv translate model 'A man sleeps.'\n  qkv translate model < test.en > test.de\n"
+      "  qkv translate nllb --source-language eng_Latn --target-language deu_Latn 'A man sleeps.'\n"
       "  mpirun -n 4 --bind-to none qkv translate model --input test.en --output test.de");
   const auto arguments = std::make_shared<TranslateArguments>();
   Option* output = add_line_options(*command, arguments->lines).output;

@@ -87,7 +87,7 @@ inline std::vector<std::string> tied_head(const LanguageModelConfig& config,
   return config.tied ? std::vector<std::string>{head} : std::vector<std::string>();
 }
 
-// The last family fits every configuration. Language models are encoders, too.
+// qkv's own family fits every encoder-decoder. Language models are encoders, too.
 std::span<const TranslationFamily> translation_families();
 std::span<const LanguageFamily> language_families();
 std::span<const EncoderFamily> encoder_families();

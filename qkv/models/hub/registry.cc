@@ -10,9 +10,14 @@ namespace qkv::models {
 TranslationFamily t5_family();
 TranslationFamily marian_family();
 TranslationFamily qkv_family();
+TranslationFamily bart_family();
+TranslationFamily mbart_family();
+TranslationFamily m2m_100_family();
 
 std::span<const TranslationFamily> translation_families() {
-  static const std::array kFamilies{t5_family(), marian_family(), qkv_family()};
+  // qkv's fits every model; those after it are for folders of theirs.
+  static const std::array kFamilies{t5_family(),   marian_family(), qkv_family(),
+                                    bart_family(), mbart_family(),  m2m_100_family()};
   return kFamilies;
 }
 

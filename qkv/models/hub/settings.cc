@@ -211,7 +211,9 @@ Settings settings_of(TransformerConfig config) {
   config.decoder_d_ff = decoder.d_ff;
   config.final_norm = config.decoder_stack().final_norm;
   if (!config.max_tokens()) config.max_positions = usual.max_positions;
-  if (config.positions != nn::PositionKind::learned) config.first_position = usual.first_position;
+  if (config.positions != nn::PositionKind::learned &&
+      config.positions != nn::PositionKind::sinusoidal_inclusive)
+    config.first_position = usual.first_position;
   if (config.positions != nn::PositionKind::relative) {
     config.position_buckets = usual.position_buckets;
     config.position_max_distance = usual.position_max_distance;

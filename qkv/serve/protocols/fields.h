@@ -78,6 +78,8 @@ void add_option_fields(RequestFields& fields, std::initializer_list<std::string_
       for (const auto& [word, meaning] : words(value))
         type += concat(type.empty() ? "" : " | ", '"', word, '"');
       otherwise = quoted_json(field_text(words(value), value));
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      type = "string";
     } else {
       type = std::is_same_v<Value, bool> ? "boolean" : std::is_integral_v<Value> ? "integer" : "number";
       otherwise = field_text(value);
@@ -141,6 +143,8 @@ bool Fields::read(Options& options, OptionsInRequest others) {
     if (!given && known->otherwise.empty()) return;
     if constexpr (std::is_enum_v<Value>) {
       parse_field(name, text(name), words(value), value);
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      value = text(name);
     } else if constexpr (std::is_same_v<Value, bool>) {
       value = boolean(name);
     } else if constexpr (std::is_integral_v<Value>) {

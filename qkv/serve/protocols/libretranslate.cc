@@ -33,6 +33,22 @@ std::string language_name(const std::string& code) {
   return found == kNames.end() ? code : found->second;
 }
 
+const text::TranslationTokenizer& tokenizer_of(const ServedModel& model) {
+  return *model.pipelines().translator->model().tokenizer;
+}
+
+// The names of the languages of a model whose texts name theirs; "auto": the folder's.
+pipelines::Languages languages_for(const ServedModel& model, const std::string& source,
+                                   const std::string& target) {
+  if (!tokenizer_of(model).has_languages()) return {};
+  return {.source_language = source == "auto" ? "" : source, .target_language = target};
+}
+
+bool knows(const ServedModel& model, const std::string& source, const std::string& target) {
+  const std::vector<std::string> known = tokenizer_of(model).languages();
+  return (source == "auto" || std::ranges::count(known, source) > 0) && std::ranges::count(known, target) > 0;
+}
+
 // The model for a pair of languages: one whose folder names both, else one whose folder names none.
 ModelHandle model_for(Service& service, const std::string& source, const std::string& target) {
   ModelHandle unnamed;
@@ -40,6 +56,11 @@ ModelHandle model_for(Service& service, const std::string& source, const std::st
   for (const ModelHandle& model : service.models().all()) {
     if (!model->has("translate")) continue;
     const Languages& languages = model->languages();
+    if (tokenizer_of(*model).has_languages()) {
+      if (knows(*model, source, target)) return model;
+      pairs += concat(pairs.empty() ? "" : ", ", "the languages of ", model->name());
+      continue;
+    }
     if (languages.source.empty() || languages.target.empty()) {
       if (!unnamed) unnamed = model;
       continue;
@@ -56,6 +77,11 @@ void list_languages(Service& service, const ExchangeHandle& exchange) {
   std::map<std::string, std::vector<std::string>> targets;
   for (const ModelHandle& model : service.models().all()) {
     const Languages& languages = model->languages();
+    if (model->has("translate")) {
+      const std::vector<std::string> known = tokenizer_of(*model).languages();
+      for (const std::string& code : known)
+        targets[code].insert(targets[code].end(), known.begin(), known.end());
+    }
     if (!languages.source.empty() && !languages.target.empty())
       targets[languages.source].push_back(languages.target);
   }
@@ -125,6 +151,7 @@ void translate_libre(Service& service, const ExchangeHandle& exchange) {
   fields.done();
   const ModelHandle model = model_for(service, source, target);
   pipelines::TranslateOptions options = model->pipelines().translator->default_options();
+  options.languages = languages_for(*model, source, target);
   options.search.nbest = alternatives + 1;
   options.search.beam = std::max(options.search.beam, options.search.nbest);
   std::vector<pipelines::Source> sources;

@@ -74,6 +74,7 @@ RequestFields translate_fields() {
   add_option_fields<Options>(fields, {"", Options::kBeamSearch}, option_limits(), true);
   add_option_fields<Options>(fields, {Options::kOutputs, Options::kGnmt}, option_limits(), false);
   add_option_fields<search::Sampling>(fields, {"", search::Sampling::kSeed}, option_limits(), false);
+  add_option_fields<pipelines::Languages>(fields, {""}, option_limits(), true);
   return fields;
 }
 
@@ -82,6 +83,7 @@ pipelines::TranslateOptions translate_options(Fields& fields, const pipelines::T
   pipelines::TranslateOptions options = translator.default_options();
   search::SearchOptions& search = options.search;
   fields.read(search, option_limits());
+  fields.read(options.languages, option_limits());
   if (const auto alternatives = static_cast<int>(*fields.integer("alternatives")); alternatives > 0) {
     if (search.nbest > 1) throw HttpError(400, "alternatives: expected none with nbest, found both");
     search.alternatives = true;

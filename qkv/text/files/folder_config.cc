@@ -1,6 +1,7 @@
 #include "qkv/text/files/folder_config.h"
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -83,6 +84,9 @@ void read_tokenizer_config(const JsonValue& root, FolderConfig& config) {
       root.boolean_or("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output", false);
   config.clean_up_spaces = root.boolean_or("clean_up_tokenization_spaces", false);
   config.clean_up_byte_pairs = config.clean_up_spaces && byte_pairs_too;
+  config.language_codes = root.string_or("language_codes", "");
+  config.source_language = root.string_or("src_lang", "");
+  config.language_at_end = root.boolean_or("legacy_behaviour", false);
   if (const auto extra = root.find("extra_ids")) {
     config.extra_ids = extra->integer(0, 10000);
   }
@@ -97,6 +101,19 @@ void read_tokenizer_config(const JsonValue& root, FolderConfig& config) {
       config.added_tokens.push_back(std::move(token));
     });
   }
+}
+
+// transformers 5 writes no list of M2M-100's languages: those of the class, in the order of ids.
+void name_m2m_languages(FolderConfig& config) {
+  std::istringstream codes(
+      config.language_codes == "wmt21"
+          ? "en ha is ja cs ru zh de"
+          : "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha "
+            "he hi hr ht hu hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my "
+            "ne nl no ns oc or pa pl ps pt ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz "
+            "vi wo xh yi yo zh zu");
+  for (std::string code; codes >> code;)
+    config.extra.push_back({.content = concat("__", code, "__"), .special = true});
 }
 
 void take_named(FolderConfig& config) {
@@ -119,14 +136,15 @@ void name_usual_tokens(const std::string& file, FolderConfig& config) {
     otherwise(config.pad, "[PAD]");
     otherwise(config.cls, "[CLS]");
     otherwise(config.mask, "[MASK]");
-  } else if (config.is_roberta() || config.is_xlm_roberta()) {
+  } else if (config.is_roberta() || config.is_xlm_roberta() || config.has_languages()) {
     otherwise(config.bos, "<s>");
     otherwise(config.eos, "</s>");
     otherwise(config.sep, "</s>");
     otherwise(config.cls, "<s>");
     otherwise(config.unk, "<unk>");
     otherwise(config.pad, "<pad>");
-    otherwise(config.mask, "<mask>");
+    if (!config.is_m2m()) otherwise(config.mask, "<mask>");
+    if (config.is_m2m() && config.extra.empty()) name_m2m_languages(config);
   } else if (is_byte_level(file) || gpt2) {
     for (std::optional<AddedToken>* token : {&config.bos, &config.eos, &config.unk})
       otherwise(*token, "<|endoftext|>");

@@ -24,15 +24,21 @@ struct FolderConfig {
   std::vector<AddedToken> named, extra;
   // "clean_up_tokenization_spaces", which transformers ignores for byte-pair encoding without a second field.
   bool clean_up_spaces = false, clean_up_byte_pairs = false;
-  bool token_types = true;  // model_input_names has token_type_ids; if not, transformers drops them
-  int64_t extra_ids = 100;  // T5: the number of tokens "<extra_id_0>" and so on
+  bool token_types = true;       // model_input_names has token_type_ids; if not, transformers drops them
+  std::string language_codes;    // of M2M-100: which languages it has
+  std::string source_language;   // "src_lang"
+  bool language_at_end = false;  // "legacy_behaviour" of NLLB: the language after </s>
+  int64_t extra_ids = 100;       // T5: the number of tokens "<extra_id_0>" and so on
 
   // Whether the tokenizer has one of these classes or, if no file names a class, the model one of these
   // types.
   bool is_a(std::initializer_list<std::string_view> classes,
             std::initializer_list<std::string_view> models) const;
-  bool is_roberta() const { return is_a({"Roberta"}, {"roberta"}); }
+  bool is_roberta() const { return is_a({"Roberta", "BartTokenizer"}, {"roberta", "bart"}); }
   bool is_xlm_roberta() const { return is_a({"XLMRoberta"}, {"xlm-roberta"}); }
+  bool is_m2m() const { return is_a({"M2M100"}, {}); }
+  // Sources name their language.
+  bool has_languages() const { return is_m2m() || is_a({"MBart", "Nllb"}, {"mbart"}); }
 };
 
 // Calls a function with each special token and its name in the files.

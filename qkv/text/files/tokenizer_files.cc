@@ -218,34 +218,56 @@ TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig&
   return parts;
 }
 
-// XLM-R's sentencepiece.bpe.model: fairseq's symbols, the model's pieces without its first three, and <mask>.
-// Other classes number the pieces of such a file differently.
-TokenizerParts read_xlm_roberta(const fs::path& path, const FolderConfig& config) {
+// fairseq's symbols, the model's pieces without its first three, languages (mBART, NLLB), and <mask>.
+std::shared_ptr<const Vocabulary> fairseq_vocabulary(const SentencePieceModel& model,
+                                                     const FolderConfig& config, const std::string& name) {
+  constexpr int32_t kOwnSymbols = 3;  // <unk>, <s> and </s>
+  for (int32_t id = 0; id < kOwnSymbols; ++id) {
+    if (id < model.size() && !model.in_text(id)) continue;
+    throw DataError(concat(name, ": expected <unk>, <s> and </s> as pieces 0 to 2, found ",
+                           id < model.size() ? model.piece(id) : "no piece", " as piece ", id));
+  }
+  auto vocabulary = std::make_shared<Vocabulary>();
+  const auto append = [&](std::string_view token) { vocabulary->add(token, vocabulary->size(), name); };
+  for (const auto* token : {&config.bos, &config.pad, &config.eos, &config.unk}) append((*token)->content);
+  for (int32_t id = kOwnSymbols; id < model.size(); ++id) append(model.piece(id));
+  if (config.has_languages()) {
+    if (config.extra.empty())
+      throw DataError(concat(name, ": expected the languages as \"additional_special_tokens\" in ",
+                             "special_tokens_map.json, found none"));
+    for (const AddedToken& token : config.extra) append(token.content);
+  }
+  append(config.mask->content);
+  return vocabulary;
+}
+
+// sentencepiece.bpe.model of XLM-R, mBART and NLLB, and of M2M-100 with a vocab.json. Other classes number
+// the pieces of such a file differently.
+TokenizerParts read_fairseq(const fs::path& path, const FolderConfig& config) {
   const std::string name = path.string();
-  if (!config.is_xlm_roberta()) {
+  if (!config.is_xlm_roberta() && !config.has_languages()) {
     throw DataError(
-        concat(name, ": expected \"XLMRobertaTokenizer\" as \"tokenizer_class\" in ",
+        concat(name, ": expected \"XLMRobertaTokenizer\", \"MBart50Tokenizer\", \"MBartTokenizer\", ",
+               "\"NllbTokenizer\" or \"M2M100Tokenizer\" as \"tokenizer_class\" in ",
                "tokenizer_config.json, whose numbering of these pieces is known here, found \"",
                config.tokenizer_class, "\"; transformers' AutoTokenizer.from_pretrained(FOLDER)",
                ".save_pretrained(FOLDER) writes a tokenizer.json, which is read for every class"));
   }
   const auto model = std::make_shared<SentencePieceModel>(read_file(path), name);
-  constexpr int32_t kOwnSymbols = 3;  // <unk>, <s> and </s>
-  for (int32_t id = 0; id < kOwnSymbols; ++id) {
-    if (id < model->size() && !model->in_text(id)) continue;
-    throw DataError(concat(name, ": expected <unk>, <s> and </s> as pieces 0 to 2, found ",
-                           id < model->size() ? model->piece(id) : "no piece", " as piece ", id));
+  std::shared_ptr<const Vocabulary> vocabulary;
+  if (config.is_m2m()) {
+    const fs::path pieces = path.parent_path() / "vocab.json";
+    vocabulary =
+        std::make_shared<Vocabulary>(Vocabulary::from_json(parse_json(read_file(pieces), pieces.string())));
+  } else {
+    vocabulary = fairseq_vocabulary(*model, config, name);
   }
-  auto vocabulary = std::make_shared<Vocabulary>();
-  const auto append = [&](std::string_view token) { vocabulary->add(token, vocabulary->size(), name); };
-  for (const auto* token : {&config.bos, &config.pad, &config.eos, &config.unk}) append((*token)->content);
-  for (int32_t id = kOwnSymbols; id < model->size(); ++id) append(model->piece(id));
-  append(config.mask->content);
 
   TokenizerParts parts;
   parts.added_tokens = special_tokens(config, *vocabulary, name);
   put_roberta_ends(parts.post_processing, config, parts.added_tokens);
-  for (const AddedToken& token : parts.added_tokens) parts.symbols.push_back(token.id);
+  for (const AddedToken& token : parts.added_tokens)
+    if (vocabulary->has(token.id)) parts.symbols.push_back(token.id);
   parts.model = numbered_pieces_model(
       model, vocabulary,
       {.unknown = vocabulary->require(config.unk->content, name), .symbols = parts.symbols}, name);
@@ -277,7 +299,7 @@ TokenizerParts read_parts(const fs::path& path, const FolderConfig& config) {
   if (file == "source.spm") {
     return read_marian_source(path);
   }
-  if (file == kSentencePieceBpe) return read_xlm_roberta(path, config);
+  if (file == kSentencePieceBpe) return read_fairseq(path, config);
   if (file.ends_with(".model")) return read_sentencepiece_file(path, config);
   throw DataError(concat(path.string(), ": expected a file named ", kKnown, ", found another name"));
 }
@@ -285,7 +307,9 @@ TokenizerParts read_parts(const fs::path& path, const FolderConfig& config) {
 fs::path find_file(const fs::path& folder) {
   for (const char* name : {"tokenizer.json", "vocab.txt", "source.spm", "vocab.json", "tokenizer.model",
                            "spiece.model", kSentencePieceBpe}) {
-    if (fs::exists(folder / name)) return folder / name;
+    // M2M-100 has a vocab.json of SentencePiece's pieces.
+    const bool pieces = fs::exists(folder / kSentencePieceBpe) && !fs::exists(folder / "merges.txt");
+    if (fs::exists(folder / name) && !(pieces && is_byte_level(name))) return folder / name;
   }
   throw IoError(concat(folder.string(), ": expected a tokenizer (", kKnown, "), found none of these files"));
 }

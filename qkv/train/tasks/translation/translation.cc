@@ -69,6 +69,11 @@ void take_rates(models::TransformerConfig& config, const models::TransformerConf
 text::TranslationTokenizer tokenizer_of(const StartFolder& start, const models::TransformerConfig& config) {
   text::TranslationTokenizer tokenizer = text::TranslationTokenizer::load(
       start.files_at(), {.source = config.source_vocabulary, .target = config.target_vocabulary});
+  if (tokenizer.has_languages() || !tokenizer.around_source().before.empty()) {
+    throw DataError(concat(start.from().string(),
+                           ": expected a tokenizer that adds </s> alone to a text, as ",
+                           "others are not trained, found one whose texts begin with <s> or a language"));
+  }
   for (const text::Side side : {text::Side::source, text::Side::target}) {
     const int64_t most = side == text::Side::source ? config.source_vocabulary : config.target_vocabulary;
     if (tokenizer.size(side) > most) {
