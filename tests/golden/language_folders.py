@@ -1,4 +1,4 @@
-"""Writes tests/pipelines/golden/{bart,nllb,mbart,mbart50,m2m_100}: small encoder-decoder folders saved by transformers, and its results.
+"""Writes tests/pipelines/golden/{bart,nllb,mbart,mbart50,m2m_100,pegasus}: small encoder-decoder folders saved by transformers, and its results.
 
     python tests/golden/language_folders.py [NAME...]   # needs torch, transformers (5.24 made the committed files) and sentencepiece
 
@@ -66,6 +66,13 @@ def mbart(folder):
     hf.MBartTokenizer(vocab=vocabulary, src_lang="de_DE").save_pretrained(folder)
 
 
+def pegasus(folder):
+    symbols = ["<pad>", "</s>", "<mask_1>", "<mask_2>"] + [f"<unk_{i}>" for i in range(2, 103)] + ["<unk>"]
+    vocabulary = [(symbol, 0.0) for symbol in symbols] + pieces(folder)[3:]
+    (folder / "sentencepiece.bpe.model").unlink()
+    hf.PegasusTokenizer(vocab=vocabulary).save_pretrained(folder)
+
+
 def write_config(folder, codes, **config):
     """The tokenizer's settings as on the hub, where special_tokens_map.json has the languages."""
     named = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>", "cls_token": "<s>"}
@@ -100,6 +107,8 @@ FOLDERS = {
     "mbart50": ("MBart", mbart50, {"num_beams": 5, "max_length": 18, "forced_eos_token_id": 2, "early_stopping": True, "min_length": 4,
                                     "no_repeat_ngram_size": 2},
                 [OWN, ("en_XX", "de_DE")]),
+    "pegasus": ("Pegasus", pegasus, {"num_beams": 4, "length_penalty": 0.8, "max_length": 20, "forced_eos_token_id": 1,
+                                     "no_repeat_ngram_size": 2}, [OWN]),
     "m2m_100": ("M2M100", m2m_100, {"num_beams": 2, "max_length": 18, "no_repeat_ngram_size": 2, "encoder_no_repeat_ngram_size": 2}, [OWN, ("de", "en")]),
 }
 
@@ -108,23 +117,27 @@ def make_model(folder, family, tokenizer, generation):
     torch.manual_seed({"nllb": 3, "mbart": 7}.get(folder.name, 11))
     # A few more than tokens, as on the hub.
     rows = 3 + (len(tokenizer) if folder.name != "m2m_100" else tokenizer.get_lang_id("zu"))
-    start = tokenizer.convert_tokens_to_ids("ro_RO") if folder.name == "mbart" else 2
+    pad, eos = tokenizer.pad_token_id, tokenizer.eos_token_id
+    start = {"mbart": tokenizer.convert_tokens_to_ids("ro_RO"), "pegasus": pad}.get(folder.name, eos)
     config = getattr(hf, f"{family}Config")(
         vocab_size=rows, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
-        encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=40, pad_token_id=1, bos_token_id=0, eos_token_id=2,
+        encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=40, pad_token_id=pad, bos_token_id=0, eos_token_id=eos,
         decoder_start_token_id=start, scale_embedding=family != "Bart", activation_function="relu")
     model = getattr(hf, f"{family}ForConditionalGeneration")(config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
+            if not parameter.requires_grad:  # Pegasus's sinusoids
+                continue
             gain = "norm" in name
             parameter.copy_(torch.randn_like(parameter) * (0.2 if gain else 0.35) + (1 if gain and name.endswith("weight") else 0))
         model.model.shared.weight.mul_(0.5)
         if family != "Bart":
-            model.model.shared.weight[72 if folder.name == "nllb" else 41:].mul_(0.2)  # rather pieces than languages
+            others = slice(105) if folder.name == "pegasus" else slice(72 if folder.name == "nllb" else 41, None)
+            model.model.shared.weight[others].mul_(0.2)  # rather pieces than symbols
         if hasattr(model, "final_logits_bias"):
-            model.final_logits_bias[0, 2] = 1.0 if family == "Bart" else 0.2  # some outputs end before the limit
-    model.generation_config = hf.GenerationConfig(bad_words_ids=[[1]], decoder_start_token_id=start, pad_token_id=1, bos_token_id=0,
-                                                  eos_token_id=2, **generation)
+            model.final_logits_bias[0, eos] = 1.0 if family == "Bart" else 0.2  # some outputs end before the limit
+    model.generation_config = hf.GenerationConfig(bad_words_ids=[[pad]], decoder_start_token_id=start, pad_token_id=pad, bos_token_id=0,
+                                                  eos_token_id=eos, **generation)
     model.save_pretrained(folder)
     return model
 
@@ -157,7 +170,7 @@ def main():
         model = make_model(folder, family, tokenizer, generation)
         cases = [expect(model, tokenizer, text, *pair) for pair in languages for text in TEXTS]
         (folder / "expected.json").write_text(json.dumps(cases, ensure_ascii=False, indent=1) + "\n")
-        print(name, len(tokenizer), "tokens;", sum(2 in case["greedy_ids"] for case in cases), "of", len(cases), "end;",
+        print(name, len(tokenizer), "tokens;", sum(tokenizer.eos_token_id in case["greedy_ids"] for case in cases), "of", len(cases), "end;",
               cases[0]["source_ids"], repr(cases[0]["beam_text"]))
         for file in os.listdir(folder):
             os.chmod(folder / file, 0o644)

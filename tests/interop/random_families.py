@@ -703,6 +703,10 @@ CASES = {
     "m2m_100": lambda size: bart(size, "M2M100"),
     "m2m_100_unscaled": lambda size: bart(size, "M2M100", scale_embedding=False, activation_function="gelu", pad_token_id=2,
                                           decoder_start_token_id=4, encoder_attention_heads=1),
+    "pegasus": lambda size: bart(size, "Pegasus", scale_embedding=True),
+    "pegasus_relu": lambda size: bart(size, "Pegasus", activation_function="relu", encoder_ffn_dim=10),
+    "blenderbot": lambda size: bart(size, "Blenderbot", scale_embedding=True, decoder_layers=size["layers"] + 1),
+    "blenderbot_relu": lambda size: bart(size, "Blenderbot", activation_function="relu", decoder_attention_heads=1),
     "distilbert_texts": lambda size: distilbert(size, "ForSequenceClassification", **THREE),
 }
 

@@ -63,7 +63,7 @@ TEST(MisusedTokenizers, Files) {
   }
   THROWS("", TranslationTokenizer::load(kMarian, {.source = 3, .target = 3}));
   THROWS("", TranslationTokenizer::load(kMarian, {.source = -1}));
-  THROWS("", TranslationTokenizer(Tokenizer::load(kJson)));
+  THROWS("", TranslationTokenizer(Tokenizer::load(kData / "text" / "golden" / "word_level.json")));
   const TranslationTokenizer good = TranslationTokenizer::load(kMarian);
   THROWS("", good.save(folder.write("file", "x")));
   THROWS("", good.save(folder / longest));

@@ -88,7 +88,7 @@ TEST_P(LanguageGoldens, ALongSourceKeepsWhatStandsAroundIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, LanguageGoldens,
-                         ::testing::Values("bart", "nllb", "mbart", "mbart50", "m2m_100"));
+                         ::testing::Values("bart", "nllb", "mbart", "mbart50", "m2m_100", "pegasus"));
 
 // Older folders of BART have the files of a byte-level BPE, as RoBERTa's.
 TEST_F(LanguageGolden, SameIdsFromTheOlderFilesOfBart) {

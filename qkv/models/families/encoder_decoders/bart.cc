@@ -75,4 +75,18 @@ TranslationFamily m2m_100_family() {
              {.scale_embedding = true, .attention_dropout = 0.1});
 }
 
+// Zhang et al. 2020.
+TranslationFamily pegasus_family() {
+  return kin("pegasus", {{"PegasusForConditionalGeneration"}, {"PegasusModel"}},
+             {.norm = nn::NormPlacement::pre, .positions = nn::PositionKind::sinusoidal_halves},
+             {.eos_id = 1, .pad_id = 0, .decoder_start_id = 0});
+}
+
+// Roller et al. 2020.
+TranslationFamily blenderbot_family() {
+  return kin("blenderbot", {{"BlenderbotForConditionalGeneration"}, {"BlenderbotModel"}},
+             {.norm = nn::NormPlacement::pre, .positions = nn::PositionKind::learned},
+             {.max_positions = 128, .pad_id = 0, .decoder_start_id = 1});
+}
+
 }  // namespace qkv::models
