@@ -188,9 +188,9 @@ def vit(size, head="ForImageClassification", family="ViT", **other):
     return getattr(hf, f"{family}{head}")(config)
 
 
-def t5_config(size, **other):
+def t5_config(size, family="T5", **other):
     options = {"d_kv": 6, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20} | other
-    return hf.T5Config(vocab_size=size["vocabulary"], d_model=size["d_model"], d_ff=size["d_ff"],
+    return getattr(hf, f"{family}Config")(vocab_size=size["vocabulary"], d_model=size["d_model"], d_ff=size["d_ff"],
                        num_layers=size["layers"], num_heads=size["heads"], decoder_start_token_id=0, **options)
 
 
@@ -212,6 +212,14 @@ def bart(size, family="Bart", **other):
     model = getattr(hf, f"{family}ForConditionalGeneration")(getattr(hf, f"{family}Config")(**sizes | other))
     if hasattr(model, "final_logits_bias"):
         torch.nn.init.normal_(model.final_logits_bias)
+    return model
+
+
+def mt5(size, **other):
+    """With an output projection of its own, as in the published files."""
+    model = hf.MT5ForConditionalGeneration(t5_config(size, "MT5", **other))
+    model.lm_head.weight = torch.nn.Parameter(torch.empty(size["vocabulary"], size["d_model"]))
+    model.generation_config.decoder_start_token_id = 0
     return model
 
 
@@ -694,6 +702,8 @@ CASES = {
                                 num_decoder_layers=3),
     "t5_default": lambda size: t5(size, d_kv=8, relative_attention_num_buckets=32, feed_forward_proj="gated-silu",
                                   relative_attention_max_distance=128),
+    "mt5": lambda size: mt5(size, num_decoder_layers=3, layer_norm_epsilon=1e-3),
+    "mt5_relu": lambda size: mt5(size, feed_forward_proj="relu", layer_norm_epsilon=1e-2),
     "t5_encoder": lambda size: hf.T5EncoderModel(t5_config(size, feed_forward_proj="gated-gelu")),
     "bart": lambda size: bart(size),
     "bart_scaled": lambda size: bart(size, scale_embedding=True, activation_function="relu", decoder_layers=size["layers"] + 1,

@@ -8,6 +8,7 @@
 namespace qkv::models {
 
 TranslationFamily t5_family();
+TranslationFamily mt5_family();
 TranslationFamily marian_family();
 TranslationFamily qkv_family();
 TranslationFamily bart_family();
@@ -18,8 +19,9 @@ TranslationFamily blenderbot_family();
 
 std::span<const TranslationFamily> translation_families() {
   // qkv's fits every model; those after it are for folders of theirs.
-  static const std::array kFamilies{t5_family(),    marian_family(),  qkv_family(),     bart_family(),
-                                    mbart_family(), m2m_100_family(), pegasus_family(), blenderbot_family()};
+  static const std::array kFamilies{t5_family(),      marian_family(),     qkv_family(),
+                                    bart_family(),    mbart_family(),      m2m_100_family(),
+                                    pegasus_family(), blenderbot_family(), mt5_family()};
   return kFamilies;
 }
 

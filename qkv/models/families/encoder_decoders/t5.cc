@@ -1,6 +1,6 @@
 // T5 (Raffel et al. 2020), and T5 v1.1 and FLAN, which have a gated feed-forward and an untied output
-// projection: pre-norm blocks with RMS norms and no biases, relative positions, unscaled scores. Also the
-// encoder alone, for text embeddings (Ni et al. 2022).
+// projection, as mT5 (Xue et al. 2021) has them: pre-norm blocks with RMS norms and no biases, relative
+// positions, unscaled scores. Also the encoder alone, for text embeddings (Ni et al. 2022).
 
 #include "qkv/base/error.h"
 #include "qkv/models/hub/family.h"
@@ -9,13 +9,13 @@ namespace qkv::models {
 namespace {
 
 // "relu", "gated-gelu", "gated-silu"; T5's "gated-gelu" is the tanh approximation.
-void feed_forward_field(const Fields& fields, TransformerConfig& config) {
+void feed_forward_field(const Fields& fields, TransformerConfig& config, const char* usual) {
   constexpr const char* kKey = "feed_forward_proj";
   const std::string gated = "gated-", gelu = "gated-gelu";
   std::string words = config.gated && config.activation == Activation::gelu_tanh
                           ? gelu
                           : concat(config.gated ? gated : "", activation_name(config.activation));
-  fields(kKey, words, "relu");
+  fields(kKey, words, usual);
   config.gated = words.starts_with(gated);
   const auto activation = words == gelu ? Activation::gelu_tanh
                                         : activation_of(config.gated ? words.substr(gated.size()) : words);
@@ -23,8 +23,17 @@ void feed_forward_field(const Fields& fields, TransformerConfig& config) {
   config.activation = activation.value_or(Activation::identity);
 }
 
-// `pair`: not the encoder alone.
-void visit_t5(const Fields& fields, TransformerConfig& config, bool pair) {
+void ids_fields(const Fields& fields, TransformerConfig& config) {
+  fields("eos_token_id", config.eos_id, 1);
+  fields("pad_token_id", config.pad_id, 0);
+  fields("decoder_start_token_id", config.decoder_start_id, config.pad_id);
+  fields.expect("is_encoder_decoder", true);
+  fields.derive("is_encoder_decoder", true);
+}
+
+enum class Kind : uint8_t { pair, encoder, mt5 };
+
+void visit_t5(const Fields& fields, TransformerConfig& config, Kind kind) {
   fields("vocab_size", config.source_vocabulary);
   fields("d_model", config.d_model);
   fields("num_layers", config.encoder_layers);
@@ -32,7 +41,7 @@ void visit_t5(const Fields& fields, TransformerConfig& config, bool pair) {
   if (config.d_k == 0) config.d_k = config.d_model / std::max<int64_t>(config.heads, 1);
   fields("d_kv", config.d_k);
   fields("d_ff", config.d_ff);
-  feed_forward_field(fields, config);
+  feed_forward_field(fields, config, kind == Kind::mt5 ? "gated-gelu" : "relu");
   fields("layer_norm_epsilon", config.epsilon, 1e-6);
   fields("relative_attention_num_buckets", config.position_buckets, 32);
   fields("relative_attention_max_distance", config.position_max_distance, 128);
@@ -43,26 +52,32 @@ void visit_t5(const Fields& fields, TransformerConfig& config, bool pair) {
   // Training settings, and repetitions of other fields. "n_positions" is the text length in training, not a
   // limit.
   fields.irrelevant("dense_act_fn is_gated_act initializer_factor classifier_dropout n_positions");
-  if (!pair) {
+  if (kind == Kind::encoder) {
     fields.irrelevant("num_decoder_layers tie_word_embeddings scale_decoder_outputs");
     return fields.derive("is_encoder_decoder", false);
   }
   fields("num_decoder_layers", config.decoder_layers, config.encoder_layers);
+  if (kind == Kind::mt5) {
+    // The projection is the file's own, or the table in a file without one.
+    fields.derive("tie_word_embeddings", false);
+    config.tying = Tying::inputs;
+    return ids_fields(fields, config);
+  }
   // Before version 5, this field alone said whether the model is of the first kind (tied); since then it is
   // always true.
   bool tied = config.scale_output;
   fields("tie_word_embeddings", tied, true);
   fields("scale_decoder_outputs", config.scale_output, tied);
   config.tying = config.scale_output ? Tying::three_way : Tying::inputs;
-  fields("eos_token_id", config.eos_id, 1);
-  fields("pad_token_id", config.pad_id, 0);
-  fields("decoder_start_token_id", config.decoder_start_id, config.pad_id);
-  fields.expect("is_encoder_decoder", true);
-  fields.derive("is_encoder_decoder", true);
+  ids_fields(fields, config);
 }
 
 void pair_table(const Fields& fields, Described<TransformerConfig>& model) {
-  visit_t5(fields, model.config, /*pair=*/true);
+  visit_t5(fields, model.config, Kind::pair);
+}
+
+void mt5_table(const Fields& fields, Described<TransformerConfig>& model) {
+  visit_t5(fields, model.config, Kind::mt5);
 }
 
 TransformerConfig t5_base() {
@@ -93,7 +108,7 @@ void encoder_table(const Fields& fields, Described<TextEncoderConfig>& model) {
     pair.position_max_distance = layer.attention.positions.max_distance;
     pair.dropout = layer.dropout;
   }
-  visit_t5(fields, pair, /*pair=*/false);
+  visit_t5(fields, pair, Kind::encoder);
   config.vocabulary = pair.source_vocabulary;
   config.embedding.dropout = pair.embedding_dropout;
   layer = pair.encoder_stack().first();
@@ -153,6 +168,14 @@ TranslationFamily t5_family() {
           .classes = {{"T5ForConditionalGeneration"}, {"T5WithLMHeadModel"}},
           .base = {.config = t5_base()},
           .table = pair_table,
+          .weight_map = pair_weight_map};
+}
+
+TranslationFamily mt5_family() {
+  return {.model_type = "mt5",
+          .classes = {{"MT5ForConditionalGeneration"}},
+          .base = {.config = t5_base()},
+          .table = mt5_table,
           .weight_map = pair_weight_map};
 }
 
