@@ -355,6 +355,14 @@ TEST(TokenizerFolder, ReadsTheSentencePieceModelOfXlmRoberta) {
   EXPECT_NE(other.find("sentencepiece.bpe.model: expected \"XLMRobertaTokenizer\""), std::string::npos)
       << other;
 
+  folder.write("spiece.model", model);
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "PegasusTokenizer"})");
+  EXPECT_NE(message_of<DataError>([&] {
+              Tokenizer::load(folder / "spiece.model");
+            }).find("spiece.model: expected a tokenizer.json"),
+            std::string::npos);
+  std::filesystem::remove(folder / "spiece.model");
+
   folder.write("tokenizer_config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})");
   const Tokenizer tokenizer = Tokenizer::load(folder.path());
   constexpr int32_t kBos = 0, kPad = 1, kEos = 2, kUnk = 3;

@@ -189,8 +189,16 @@ void add_extra_ids(std::vector<AddedToken>& tokens, int64_t pieces, int64_t coun
   }
 }
 
+constexpr const char* kConversion =
+    "transformers' AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes a tokenizer.json, "
+    "which is read for every class";
+
 // A SentencePiece model. LLaMA adds <s> before a text, T5 adds </s> after it.
 TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig& config) {
+  if (config.is_a({"Pegasus"}, {"pegasus"})) {
+    throw DataError(concat(path.string(), ": expected a tokenizer.json beside the pieces of Pegasus, which ",
+                           "have other numbers, found none; ", kConversion));
+  }
   const auto model = std::make_shared<SentencePieceModel>(read_file(path), path.string());
   TokenizerParts parts;
   parts.special_tokens = model->special_tokens();
@@ -246,12 +254,11 @@ std::shared_ptr<const Vocabulary> fairseq_vocabulary(const SentencePieceModel& m
 TokenizerParts read_fairseq(const fs::path& path, const FolderConfig& config) {
   const std::string name = path.string();
   if (!config.is_xlm_roberta() && !config.has_languages()) {
-    throw DataError(
-        concat(name, ": expected \"XLMRobertaTokenizer\", \"MBart50Tokenizer\", \"MBartTokenizer\", ",
-               "\"NllbTokenizer\" or \"M2M100Tokenizer\" as \"tokenizer_class\" in ",
-               "tokenizer_config.json, whose numbering of these pieces is known here, found \"",
-               config.tokenizer_class, "\"; transformers' AutoTokenizer.from_pretrained(FOLDER)",
-               ".save_pretrained(FOLDER) writes a tokenizer.json, which is read for every class"));
+    throw DataError(concat(name,
+                           ": expected \"XLMRobertaTokenizer\", \"MBart50Tokenizer\", \"MBartTokenizer\", ",
+                           "\"NllbTokenizer\" or \"M2M100Tokenizer\" as \"tokenizer_class\" in ",
+                           "tokenizer_config.json, whose numbering of these pieces is known here, found \"",
+                           config.tokenizer_class, "\"; ", kConversion));
   }
   const auto model = std::make_shared<SentencePieceModel>(read_file(path), name);
   std::shared_ptr<const Vocabulary> vocabulary;

@@ -212,6 +212,8 @@ TEST(TranslationFrom, RefusesOtherFolders) {
   config.replace(config.find(field), field.size(), "\"eos_token_id\": 5");
   write_file_atomically(other.scratch / "start/config.json", config);
   expect_throw<DataError>("eos_token_id, 5, found 1", [&] { other.run(); });
+  for (const std::string family : {"bart", "nllb"})
+    expect_throw<DataError>("texts begin with <s> or a language", [&] { Translation(family).run(); });
 }
 
 // LoRA: the run's folder is an adapter of the start folder; merging gives the same translations.
