@@ -116,6 +116,19 @@ TEST_F(LanguageGolden, LanguagesAreListed) {
   const std::vector<std::string> all = other("m2m_100")->tokenizer->languages();
   EXPECT_EQ(all.size(), 100u);
   EXPECT_EQ(all.front(), "af");
+
+  // transformers 5 writes no list of M2M-100's languages: they are those of the class.
+  const Scratch folder;
+  for (const char* const name : {"vocab.json", "sentencepiece.bpe.model"})
+    std::filesystem::copy_file(folder_.parent_path() / "m2m_100" / name, folder / name);
+  folder.write("tokenizer_config.json",
+               R"({"tokenizer_class": "M2M100Tokenizer", "language_codes": "m2m100"})");
+  const auto unlisted = text::TranslationTokenizer::load(folder.path());
+  EXPECT_EQ(unlisted.languages(), all);
+  EXPECT_EQ(unlisted.target_language("zu"), other("m2m_100")->tokenizer->target_language("zu"));
+  folder.write("tokenizer_config.json",
+               R"({"tokenizer_class": "M2M100Tokenizer", "language_codes": "wmt21"})");
+  EXPECT_EQ(text::TranslationTokenizer::load(folder.path()).languages().size(), 8u);
 }
 
 TEST_F(LanguageGolden, AnUnknownLanguageIsRefused) {

@@ -49,7 +49,7 @@ std::unique_ptr<TextEncoder> load_text_encoder(const std::filesystem::path& fold
 std::unique_ptr<ImageEncoder> load_image_encoder(const std::filesystem::path& folder,
                                                  const LoadOptions& options = {});
 
-// Encoder-decoders: "t5", "marian", "bart", and "qkv", the format for what the first two cannot express. With
+// Encoder-decoders: "t5", "marian", "bart" and its kin, "qkv": the format for what those cannot express. With
 // tokenizer: qkv/models/translation_model.h.
 std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder,
                                               const LoadOptions& options = {});
