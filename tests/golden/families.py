@@ -99,9 +99,9 @@ def write_mxfp4(name):
     save_file(outputs(model, *random_texts(model, (7, 1, 10), 7)), folder / "expected.safetensors")
 
 
-chosen = sys.argv[1:] or [*CASES, "llama_grouped+shards", "t5_gated+shards", "gpt2+bf16", "bert_pretraining+bf16", "llama+f16", "roberta_masked+pads", "mxfp4_gpt_oss"]
+chosen = sys.argv[1:] or [*CASES, "llama_grouped+shards", "t5_gated+shards", "gpt2+bf16", "bert_pretraining+bf16", "llama+f16", "roberta_masked+pads", "gemma3+5", "mxfp4_gpt_oss"]  # +5: names of transformers 5
 for case in chosen:
     if case.startswith("mxfp4"):
         write_mxfp4(case)
         continue
-    write(case, **({"max_shard_size": "3KB"} if "shards" in case else {}))
+    write(case, **({"max_shard_size": "3KB"} if "shards" in case else {}), **({"save_original_format": False} if "+5" in case else {}))

@@ -15,8 +15,6 @@
 #include <vector>
 
 #include "qkv/base/error.h"
-#include "qkv/base/files.h"
-#include "qkv/base/json.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/search/transformer.h"
@@ -58,9 +56,7 @@ class Watched {
 std::vector<io::NamedTensor> run_language(const char* folder, const Texts& texts, int steps,
                                           const std::string& copy) {
   const auto model = models::load_language_model(folder);
-  const std::string config = (std::filesystem::path(folder) / "config.json").string();
-  models::save_language_model(copy, *model,
-                              parse_json(read_file(config), config).find("model_type")->string(), folder);
+  models::save_language_model(copy, *model, models::family_of(folder), folder);
   nn::ForwardContext context;
   const Watched watched(context);
   const Variable hidden = (*model)(texts.all, context);
@@ -160,9 +156,7 @@ void run(char** argv) {
                                  run_pairs(argv[1], in, std::atoi(argv[4]), concat(argv[3], ".folder")));
   }
   const Texts texts(argv[2]);
-  const std::string config = read_file(std::filesystem::path(argv[1]) / "config.json");
-  const bool language =
-      config.find("ForCausalLM\"") != std::string::npos || config.find("LMHeadModel\"") != std::string::npos;
+  const bool language = models::folder_kind(argv[1]) == models::FolderKind::language;
   io::write_safetensors(
       argv[3], language ? run_language(argv[1], texts, std::atoi(argv[4]), concat(argv[3], ".folder"))
                         : run_encoder(argv[1], texts));

@@ -38,17 +38,31 @@ def gpt2(size, tied=True, head="LMHeadModel", **other):
     return getattr(hf, f"GPT2{head}")(config)
 
 
-def llama(size, key_heads=None, family="Llama", head="ForCausalLM", **other):
-    """LLaMA, or a family with its names of the sizes; key_heads=0: one without a field for them."""
+def llama_config(size, key_heads=None, family="Llama", **other):
+    """Of LLaMA, or a family with its names of the sizes; key_heads=0: one without a field for them."""
     sizes = {"vocab_size": size["vocabulary"], "max_position_embeddings": size["positions"], "hidden_size": size["d_model"],
              "intermediate_size": size["d_ff"], "num_hidden_layers": size["layers"], "num_attention_heads": size["heads"],
              "bos_token_id": 1, "eos_token_id": 2} | ({} if key_heads == 0 else {"num_key_value_heads": key_heads or size["heads"]})
     if family == "Kolibri1":  # has no such layers
         del sizes["intermediate_size"]
-    config = getattr(hf, f"{family}Config")(**sizes | other)
+    return getattr(hf, f"{family}Config")(**sizes | other)
+
+
+def llama(size, key_heads=None, family="Llama", head="ForCausalLM", **other):
+    config = llama_config(size, key_heads, family, **other)
     # Its registry lacks Mistral 4.
     automatic = head == "ForCausalLM" and family != "Mistral4"
     return hf.AutoModelForCausalLM.from_config(config) if automatic else getattr(hf, f"{family}{head}")(config)
+
+
+def within(family, text, vision=None, **other):
+    """A language model within a model of images, with a small encoder of them."""
+    config = getattr(hf, f"{family}Config")(text_config=text.to_dict(), vision_config=SIGLIP | (vision or {}), **other)
+    return getattr(hf, f"{family}ForConditionalGeneration")(config)
+
+
+SIGLIP = {"model_type": "siglip_vision_model", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1,
+          "num_attention_heads": 2, "image_size": 8, "patch_size": 4}
 
 
 def shared(size, of_four):
@@ -316,6 +330,13 @@ CASES = {
         attention_bias=True, hidden_activation="silu", sliding_window=4, **every_other(size), rope_parameters={
             "full_attention": {"rope_type": "linear", "rope_theta": 500.0, "factor": 2.5},
             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+    "gemma3": lambda size: within("Gemma3", llama_config(
+        size, 1, "Gemma3Text", head_dim=6, pad_token_id=0, query_pre_attn_scalar=24, sliding_window=4, **every_other(size), rope_parameters={
+            "full_attention": {"rope_type": "linear", "rope_theta": 500.0, "factor": 2.5},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}), mm_tokens_per_image=4),
+    "gemma3_untied_capped": lambda size: within("Gemma3", llama_config(
+        size, None, "Gemma3Text", head_dim=6, pad_token_id=0, attention_bias=True, sliding_window=4, final_logit_softcapping=2.0,
+        **every_other(size)), mm_tokens_per_image=4, tie_word_embeddings=False),  # the cap has no effect here
     "gemma4_text": lambda size: gemma4(size, 1, attention_k_eq_v=True, num_global_key_value_heads=2, final_logit_softcapping=8.0),
     "gemma4_text_untied_biased": lambda size: gemma4(
         size, None, tie_word_embeddings=False, attention_bias=True, hidden_activation="silu", rms_norm_eps=1e-3, rope_parameters={
@@ -724,11 +745,16 @@ CASES = {
 MINUS_ONE = ("nemotron", "gemma", "gemma2", "gemma3_text", "vaultgemma")  # their files store a norm's weight - 1
 
 
+def text_config(model):
+    """The model's configuration, or that of the language model within it."""
+    return model.config.get_text_config(decoder=True)
+
+
 def random_model(name, size, seed):
     torch.manual_seed(seed)
     model = CASES[name](size).eval()
     model.set_attn_implementation("eager")
-    if hasattr(model.config, "num_experts_per_tok"):
+    if hasattr(text_config(model), "num_experts_per_tok"):
         model.set_experts_implementation("eager")
     return randomized(model, seed)
 
@@ -749,7 +775,7 @@ def randomized(model, seed):
                     numbers *= model.config.d_kv**-0.5  # T5 does not scale its scores
             elif parameter.dim() == 1:
                 numbers = 0.3 * numbers + (1.0 if norm and key.endswith("weight") else 0.0)
-                if norm and model.config.model_type in MINUS_ONE:  # exact after adding 1
+                if norm and text_config(model).model_type in MINUS_ONE:  # exact after adding 1
                     numbers = torch.round((numbers - 1.0) * 1024) / 1024
             parameter.copy_(numbers)
         for key, buffer in model.named_buffers():
@@ -771,12 +797,13 @@ def of_images(model):
 
 
 def causal(model):
-    return type(model).__name__.endswith(("ForCausalLM", "LMHeadModel"))
+    name = type(model).__name__
+    return name.endswith(("ForCausalLM", "LMHeadModel")) or (name.endswith("ForConditionalGeneration") and not of_pairs(model))
 
 
 def random_texts(model, lengths, seed):
     random = np.random.default_rng(seed)
-    texts = [torch.from_numpy(random.integers(3, model.config.vocab_size, length)) for length in lengths]
+    texts = [torch.from_numpy(random.integers(3, text_config(model).vocab_size, length)) for length in lengths]
     kinds = getattr(model.config, "type_vocab_size", 0)
     types = [torch.from_numpy(np.sort(random.integers(0, max(kinds, 1), length))) for length in lengths]
     return texts, types
@@ -819,7 +846,7 @@ def outputs(model, texts, types):
         if "ForPreTraining" in head:
             keep("logits", result.prediction_logits)
             keep("next_sentence", result.seq_relationship_logits)
-        elif "LM" in head.replace("XLM", ""):
+        elif causal(model) or "LM" in head.replace("XLM", ""):
             keep("logits", result.logits)
         elif "Classification" in head:
             keep("labels", result.logits)

@@ -41,9 +41,11 @@ struct FamilyCase {
             Offsets::uniform(1, offsets.length(i))};
   }
 
-  std::string model_type() const {
+  std::string model_type() const { return models::family_of(folder); }
+  // Whether it is within a model of images, which config.json names.
+  bool wrapped() const {
     const std::string config = (folder / "config.json").string();
-    return parse_json(read_file(config), config).find("model_type")->string();
+    return parse_json(read_file(config), config).find("model_type")->string() != model_type();
   }
 
   std::filesystem::path folder;

@@ -101,7 +101,7 @@ TEST_P(LanguageFamilies, RoundTrip) {
   nn::ForwardContext context;
   EXPECT_TRUE(std::ranges::equal((*load_language_model(copy.path()))(one.texts, context).value().values(),
                                  (*model)(one.texts, context).value().values()));
-  if (!std::filesystem::exists(one.folder / "model.safetensors")) return;
+  if (!std::filesystem::exists(one.folder / "model.safetensors") || one.wrapped()) return;
   expect_same_tensors(copy.path(), one.folder);
 }
 

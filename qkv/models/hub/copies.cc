@@ -15,6 +15,7 @@
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/models/hub/wrappers.h"
 #include "qkv/models/translation_model.h"
 #include "qkv/nn/low_rank.h"
 
@@ -33,9 +34,16 @@ bool goes_along(const fs::path& file) {
          name != kProofFile && !name.ends_with(".index.json");
 }
 
+// The preparation of images, of no use beside the language model alone.
+bool is_of_images(const fs::path& file) {
+  return file.filename().string().ends_with("processor_config.json");
+}
+
 void copy_companions(const fs::path& from, const fs::path& to) {
+  const std::string config = read_file(from / "config.json");
+  const bool alone = unwrapped_config(config, (from / "config.json").string()) != config;
   for (const fs::path& path : files_in(from)) {
-    if (fs::is_regular_file(path) && goes_along(path))
+    if (fs::is_regular_file(path) && goes_along(path) && !(alone && is_of_images(path)))
       write_file_atomically(to / path.filename(), read_file(path));
   }
 }

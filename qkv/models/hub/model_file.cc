@@ -5,6 +5,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/models/gguf/gguf_model.h"
+#include "qkv/models/hub/wrappers.h"
 
 namespace qkv::models {
 
@@ -12,7 +13,10 @@ std::optional<std::string> read_model_file(const std::filesystem::path& model, c
   return with_io_errors([&]() -> std::optional<std::string> {
     if (is_gguf(model)) return GgufModel(model).text_file(name);
     std::error_code error;
-    if (std::filesystem::exists(model / name, error)) return read_file(model / name);
+    if (std::filesystem::exists(model / name, error)) {
+      const std::string text = read_file(model / name);
+      return name == "config.json" ? unwrapped_config(text, (model / name).string()) : text;
+    }
     if (error && error != std::errc::filename_too_long)  // an invalid file name does not exist
       throw std::filesystem::filesystem_error("cannot read", model / name, error);
     return std::nullopt;

@@ -7,8 +7,8 @@
 
 namespace qkv::models {
 
-// The content of a file such as "config.json"; nothing if there is none. Throws IoError, and for a GGUF file
-// the errors of GgufModel.
+// The content of a file such as "config.json" (of a model of images, that of the language model within it:
+// wrappers.h); nothing if there is none. Throws IoError, and for a GGUF file the errors of GgufModel.
 std::optional<std::string> read_model_file(const std::filesystem::path& model, const std::string& name);
 
 // For messages: the path of that file, or of the GGUF file.

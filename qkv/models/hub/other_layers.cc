@@ -15,7 +15,7 @@ struct OtherLayers {
   std::string_view model_types;  // separated by spaces
 };
 
-constexpr std::array<OtherLayers, 18> kOtherLayers{
+constexpr std::array<OtherLayers, 20> kOtherLayers{
     {{"state-space layers",
       "bamba falcon_h1 falcon_mamba granitemoehybrid jamba mamba mamba2 nemotron_h zamba zamba2"},
      {"linear attention or other recurrences",
@@ -38,6 +38,8 @@ constexpr std::array<OtherLayers, 18> kOtherLayers{
      {"languages of tokens, and texts continued by masks", "xlm"},
      {"attention whose heads are experts", "jetmoe"},
      {"pairs of layers beside experts, some of which return their input", "longcat_flash"},
+     {"attention in both directions to the prompt", "paligemma"},
+     {"layers of cross-attention to images", "mllama mllama_text_model"},
      {"quantised activations", "bitnet ibert"},
      {"bottlenecks, pooling or adapters between sublayers", "canine funnel mobilebert xmod"}}};
 

@@ -11,6 +11,7 @@
 #include "qkv/models/hub/family.h"
 #include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/read_config.h"
+#include "qkv/models/hub/wrappers.h"
 
 namespace qkv::models {
 namespace {
@@ -30,12 +31,18 @@ constexpr const char *kLanguageModel = "a language model", *kTextEncoder = "an e
 // The tensors' names and layouts: the family's; its names and the parameters' layouts; the parameters' own.
 enum class Layouts : uint8_t { family, gguf, own };
 
+// How the tensors of files are named and laid out. `wrapper`: the model that the family's is within, or null.
+struct Stored {
+  Layouts layouts = Layouts::family;
+  const Wrapper* wrapper = nullptr;
+};
+
 // A folder's config.json, opened, with the fields read before its family reads the rest.
 struct Opened {
   ConfigReader reader;
   StoredDType weights;
   std::string family;
-  Layouts layouts = Layouts::family;
+  Stored stored = {};
 };
 
 // Whether weights of a dtype have no place in the family's own folders.
@@ -61,7 +68,7 @@ Opened open_gguf(const std::filesystem::path& path) {
   return {.reader = reader,
           .weights = {path.string()},
           .family = reader.string("model_type"),
-          .layouts = Layouts::gguf};
+          .stored = {Layouts::gguf}};
 }
 
 Opened open_checked_config(const std::filesystem::path& folder) {
@@ -72,8 +79,10 @@ Opened open_checked_config(const std::filesystem::path& folder) {
   }
   const std::filesystem::path path = folder / kConfig;
   if (!std::filesystem::exists(path)) refuse_without_config(folder);
-  const std::string text = read_file(path);
-  const ConfigReader reader(text, path.string());
+  const Wrapper* wrapper =
+      find_wrapper(ConfigReader(read_file(path), path.string()).string("model_type", ""));
+  const std::string text = read_model_file(folder, kConfig).value();
+  const ConfigReader reader(text, concat(path.string(), wrapper == nullptr ? "" : ": text_config"));
   constexpr const char* kQuantization = "quantization_config";
   if (reader.has(kQuantization) && reader.object(kQuantization).string("quant_method", "") != "mxfp4") {
     reader.reject(
@@ -83,8 +92,10 @@ Opened open_checked_config(const std::filesystem::path& folder) {
   }
   const std::string model_type = reader.string("model_type");
   const bool own = model_type.starts_with(kOwnLayout);
-  return {reader, stored_dtype(text, path.string()), own ? model_type.substr(kOwnLayout.size()) : model_type,
-          own ? Layouts::own : Layouts::family};
+  return {reader,
+          stored_dtype(text, path.string()),
+          own ? model_type.substr(kOwnLayout.size()) : model_type,
+          {own ? Layouts::own : Layouts::family, wrapper}};
 }
 
 Opened open_config(const std::filesystem::path& folder) {
@@ -103,12 +114,25 @@ std::string model_types(std::span<const Family> families) {
   return list;
 }
 
+const nn::StackOptions& stack_of(const LanguageModelConfig& config) { return config.decoder; }
+const nn::StackOptions& stack_of(const TextEncoderConfig& config) { return config.encoder; }
+
+// The family's map, with the names that modules have in transformers.
 template <class Config>
-WeightMap weight_map_of(const FamilyOf<Config>& family, const Config& config, Layouts layouts) {
-  if (layouts == Layouts::own) return {.others_same = true};
+WeightMap family_map(const FamilyOf<Config>& family, const Config& config, const Wrapper* wrapper) {
   WeightMap map = family.weight_map(config);
+  if constexpr (requires { stack_of(config); }) {
+    if (wrapper != nullptr) map = wrapped_map(std::move(map), *wrapper, stack_of(config));
+  }
+  return map;
+}
+
+template <class Config>
+WeightMap weight_map_of(const FamilyOf<Config>& family, const Config& config, const Stored& stored) {
+  if (stored.layouts == Layouts::own) return {.others_same = true};
+  WeightMap map = family_map(family, config, stored.wrapper);
   for (WeightRule& rule : map.rules) {
-    if (layouts != Layouts::gguf) break;
+    if (stored.layouts != Layouts::gguf) break;
     rule.layout = Layout::same;
     rule.minus_one = false;
   }
@@ -193,7 +217,7 @@ auto read_config(const std::filesystem::path& folder, const std::filesystem::pat
   }
   if (reader.string("model_type") !=
       model_type_of(opened.family, opened.weights.dtype.value_or(DType::f32))) {
-    reader.reject("dtype", concat(opened.layouts == Layouts::own ? "" : "anything but ",
+    reader.reject("dtype", concat(opened.stored.layouts == Layouts::own ? "" : "anything but ",
                                   "\"int8\" or blocks, as the model_type is ", reader.string("model_type")));
   }
   if (reader.has("auto_map")) {
@@ -243,18 +267,18 @@ void drop_absent_head(const std::filesystem::path& /*folder*/, const TensorFiles
                       const WeightMap& /*map*/, const Family& /*family*/, Config& /*config*/) {}
 
 // Folders of transformers name the class that they were saved as, and keep the weights of other heads.
-void add_stored_heads(const TensorFiles& files, const EncoderFamily& family, Layouts layouts,
+void add_stored_heads(const TensorFiles& files, const EncoderFamily& family, const Stored& stored,
                       const TextEncoderConfig& wanted, TextEncoderConfig& config) {
-  const WeightMap wanted_map = weight_map_of(family, wanted, layouts);
+  const WeightMap wanted_map = weight_map_of(family, wanted, stored);
   const auto add = [&](bool TextEncoderConfig::*head, const char* parameter) {
     if (config.*head || !(wanted.*head)) return;
     TextEncoderConfig with = config;
     with.*head = true;
-    const WeightMap map = weight_map_of(family, with, layouts);
+    const WeightMap map = weight_map_of(family, with, stored);
     const MappedName name = mapped_name(map, parameter);
     if (name.name != mapped_name(wanted_map, parameter).name) return;  // another part, of the same name here
-    const auto stored = [&](const std::string& one) { return files.contains(one); };
-    if (std::ranges::any_of(possible_names(map, name), stored)) config = with;
+    const auto found = [&](const std::string& one) { return files.contains(one); };
+    if (std::ranges::any_of(possible_names(map, name), found)) config = with;
   };
   add(&TextEncoderConfig::pooler, "pooler.weight");
   add(&TextEncoderConfig::masked_language, "masked_language.dense.weight");
@@ -262,7 +286,7 @@ void add_stored_heads(const TensorFiles& files, const EncoderFamily& family, Lay
 }
 
 template <class Family, class Config>
-void add_stored_heads(const TensorFiles& /*files*/, const Family& /*family*/, Layouts /*layouts*/,
+void add_stored_heads(const TensorFiles& /*files*/, const Family& /*family*/, const Stored& /*stored*/,
                       const TextEncoderConfig& /*wanted*/, Config& /*config*/) {}
 
 template <class Model, class Family>
@@ -273,24 +297,28 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   if (described != folder) {  // the weights' format is that of the base
     const Opened base = open_config(folder);
     opened.weights = base.weights;
-    opened.layouts = base.layouts;
+    opened.stored = base.stored;
   }
+  if (const Wrapper* wrapper = opened.stored.wrapper)
+    log_info(concat((folder / kConfig).string(), ": of the model of images \"", wrapper->model_type,
+                    "\" only the language model is opened (", family->model_type, "): images are not read"));
   const TensorFiles files = with_io_errors(
       [&] { return TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading); });
-  const WeightMap of_config = weight_map_of(*family, config, opened.layouts);
+  const WeightMap of_config = weight_map_of(*family, config, opened.stored);
   untie_if_stored_apart(files, of_config, config);
   drop_absent_head(folder, files, of_config, *family, config);
-  if (options.heads != nullptr) add_stored_heads(files, *family, opened.layouts, *options.heads, config);
+  if (options.heads != nullptr) add_stored_heads(files, *family, opened.stored, *options.heads, config);
   std::unique_ptr<Model> model;
   try {
     model = std::make_unique<Model>(config);
   } catch (const UsageError& error) {
     throw DataError(concat(model_file_name(folder, kConfig), ": ", error.what()));
   }
-  const WeightMap map = weight_map_of(*family, model->config(), opened.layouts);
+  const WeightMap map = weight_map_of(*family, model->config(), opened.stored);
   const auto all = parameters_of(*model);
   std::optional<AdapterFiles> adapter;
-  if (!options.adapter.empty()) adapter.emplace(options.adapter, family->weight_map(model->config()), folder);
+  if (!options.adapter.empty())
+    adapter.emplace(options.adapter, family_map(*family, model->config(), opened.stored.wrapper), folder);
   load_parameters(
       files, map, opened.weights,
       [&](const nn::ParameterVisitor& visitor) {
@@ -312,9 +340,9 @@ void save(const std::filesystem::path& folder, const Model& model, const FamilyO
   ConfigWriter config = family.serialize(model.config());
   config.string("dtype", config_dtype(dtype));
   config.string("model_type", model_type_of(family.model_type, dtype));
-  if (!original.empty()) config.keep_others(read_file(original / kConfig));
+  if (!original.empty()) config.keep_others(read_model_file(original, kConfig).value());
   const std::vector<io::NamedTensor> tensors = stored_tensors(
-      weight_map_of(family, model.config(), is_own(dtype) ? Layouts::own : Layouts::family), visit);
+      weight_map_of(family, model.config(), {is_own(dtype) ? Layouts::own : Layouts::family}), visit);
   make_writable_folder(folder);
   write_file_atomically(folder / kConfig, config.json());
   io::write_safetensors(folder / kWeights, tensors, io::with_checksums({{"format", "pt"}}, tensors));
@@ -340,7 +368,8 @@ void save_adapter_of(const std::filesystem::path& folder, const nn::LowRankAdapt
       write_file_atomically(folder / kConfig, config);
     }
   }
-  write_adapter(folder, adapter, visit_head, family.weight_map(model.config()), base);
+  write_adapter(folder, adapter, visit_head,
+                family_map(family, model.config(), open_config(base.folder).stored.wrapper), base);
 }
 
 }  // namespace

@@ -153,8 +153,9 @@ std::vector<std::string> possible_names(const WeightMap& map, const MappedName& 
   const size_t whole = all.size();
   for (size_t i = 0; i < whole && !map.prefix.empty(); ++i) {
     if (!all[i].starts_with(map.prefix)) continue;
-    all.push_back(all[i].substr(map.prefix.size()));
-    if (!map.other_prefix.empty()) all.push_back(map.other_prefix + all.back());
+    const std::string rest = all[i].substr(map.prefix.size());
+    all.push_back(rest);
+    for (const std::string& other : map.other_prefixes) all.push_back(other + rest);
   }
   return all;
 }

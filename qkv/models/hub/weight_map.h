@@ -86,8 +86,8 @@ struct WeightMap {
   std::vector<ConstantTensor> constants = {};
   // The kind of each layer, if their tensors have different names ("sliding_attention").
   std::vector<std::string> layer_kinds = {};
-  // The prefix in the files of another program, if it differs.
-  std::string other_prefix = {};
+  // Other prefixes, in the files of other programs.
+  std::vector<std::string> other_prefixes = {};
 };
 
 // The tensor that contains a parameter, and its rule.

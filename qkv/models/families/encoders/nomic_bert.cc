@@ -105,7 +105,7 @@ WeightMap gte_weight_map(const TextEncoderConfig& config) {
                  {"masked_language", decoder},
                  {"classifier", "classifier"}},
        .prefix = prefix});
-  map.other_prefix = "new.";
+  map.other_prefixes = {"new."};
   return with_rules(concatenated(theirs + "mlp.up_gate_proj", Layout::same,
                                  {{ours + "fc1", layer.d_ff}, {ours + "gate", layer.d_ff}}),
                     std::move(map));

@@ -1,0 +1,42 @@
+#pragma once
+// Language models within models of images: folders whose config.json has the language model's as
+// "text_config", and whose tensors are named after the whole. They open for texts alone, as the language
+// model's own family.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "qkv/models/hub/weight_map.h"
+#include "qkv/nn/layer_options.h"
+
+namespace qkv::models {
+
+// A class of such models in transformers 5.24.
+struct Wrapper {
+  std::string_view model_type, architecture;
+  // The model_type of the language model: of each, if it ends with "_text"; otherwise of a "text_config"
+  // without one.
+  std::string_view inner;
+  // "tie_word_embeddings" of the whole, if missing; nothing: that of the language model counts alone.
+  std::optional<bool> tied = false;
+  bool tied_by_either = false;  // or by that of the language model
+  // Of the language model's tensors, where its own family has "model.".
+  std::string_view prefix = "model.language_model.";
+  // Whether the logits have the factor and the soft cap of the language model's class. Other classes multiply
+  // by the output projection, and that is all.
+  bool own_logits = false;
+};
+
+// The wrapper with this model_type; null: none.
+const Wrapper* find_wrapper(std::string_view model_type);
+
+// The text of a config.json; of a wrapper's, the language model's in the form of its own family. Throws
+// DataError for another class, and for a field of the whole that is unknown; `path` is for messages.
+std::string unwrapped_config(const std::string& text, const std::string& path);
+
+// The language model's map, with the names that the tensors have within the whole, whether saved by
+// transformers 4 or 5; `stack` has its layers.
+WeightMap wrapped_map(WeightMap map, const Wrapper& wrapper, const nn::StackOptions& stack);
+
+}  // namespace qkv::models
