@@ -6,6 +6,7 @@ Used by tests/golden/families.py, which writes small folders for CTest, and by c
 import numpy as np
 import torch
 import transformers as hf
+from transformers.modeling_outputs import MoeCausalLMOutputWithPast
 from transformers.models.falcon import modeling_falcon
 from transformers.models.granite_swa import modeling_granite_swa
 from transformers.models.granitemoe_swa import modeling_granitemoe_swa
@@ -13,6 +14,10 @@ from transformers.models.granitemoe_swa import modeling_granitemoe_swa
 # transformers' eager implementation of Falcon's attention adds ALiBi's biases twice, its default one (sdpa) once: halved.
 WHOLE_ALIBI = modeling_falcon.build_alibi_tensor
 modeling_falcon.build_alibi_tensor = lambda *arguments, **named: WHOLE_ALIBI(*arguments, **named) / 2
+
+
+# Llama 4's whole reads this field of its language model's results, which have none.
+MoeCausalLMOutputWithPast.image_outputs = None
 
 
 def attention_with_sinks(module):
@@ -60,6 +65,26 @@ def within(family, text, vision=None, **other):
     config = getattr(hf, f"{family}Config")(text_config=text.to_dict(), vision_config=SIGLIP | (vision or {}), **other)
     return getattr(hf, f"{family}ForConditionalGeneration")(config)
 
+
+def qwen_vl(size, family, key_heads, windows=None, **other):
+    """Rotary positions of three sections."""
+    whole = {key: other.pop(key) for key in ("tie_word_embeddings",) if key in other}
+    width = other.get("head_dim", size["d_model"] // size["heads"])
+    sections = [width // 2 - 2 * (width // 6), width // 6, width // 6]
+    text = llama_config(size, key_heads, f"{family}Text", **{"rope_parameters": {
+        "rope_type": "default", "rope_theta": 500.0, "mrope_section": sections}} | other)
+    vision = {"model_type": f"{text.model_type.removesuffix('_text')}_vision", "depth": 1, "num_heads": 2, "out_hidden_size": size["d_model"],
+              "deepstack_visual_indexes": [0], "num_position_embeddings": 4, "fullatt_block_indexes": [0], "embed_dim": 8}
+    if family == "Qwen2VL":
+        vision["hidden_size"] = size["d_model"]
+    return within(family, text, vision, **whole)
+
+
+PIXTRAL = {"model_type": "pixtral", "head_dim": 4}
+
+INTERNVL = {"model_type": "internvl_vision", "image_size": [8, 8], "patch_size": [4, 4]}
+
+CLIP = {"model_type": "clip_vision_model", "projection_dim": 8}
 
 SIGLIP = {"model_type": "siglip_vision_model", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1,
           "num_attention_heads": 2, "image_size": 8, "patch_size": 4}
@@ -253,11 +278,20 @@ def by_kind(**share):
                                 "sliding_attention": {"rope_type": "default", "rope_theta": 100.0, **share}}}
 
 
-def gemma4(size, key_heads, **other):
-    return llama(size, key_heads, "Gemma4Text", **{"head_dim": 6, "global_head_dim": 16, "pad_token_id": 0, "sliding_window": 4,
+def gemma4_config(size, key_heads, **other):
+    return llama_config(size, key_heads, "Gemma4Text", **{"head_dim": 6, "global_head_dim": 16, "pad_token_id": 0, "sliding_window": 4,
                                                    "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": size["vocabulary"],
                                                    "layer_types": [f"{'full' if (size['layers'] - i) % 2 else 'sliding'}_attention"
                                                                    for i in range(size["layers"])]} | other)
+
+
+def gemma4(size, key_heads, **other):
+    return hf.AutoModelForCausalLM.from_config(gemma4_config(size, key_heads, **other))
+
+
+def glm4v(size, key_heads, positions, **other):
+    text = llama_config(size, key_heads, "Glm4vText", pad_token_id=0, rope_parameters=positions)
+    return within("Glm4v", text, {"model_type": "glm4v_vision", "depth": 1, "num_heads": 2, "out_hidden_size": size["d_model"]}, **other)
 
 
 def xglm(size, **other):
@@ -337,6 +371,48 @@ CASES = {
     "gemma3_untied_capped": lambda size: within("Gemma3", llama_config(
         size, None, "Gemma3Text", head_dim=6, pad_token_id=0, attention_bias=True, sliding_window=4, final_logit_softcapping=2.0,
         **every_other(size)), mm_tokens_per_image=4, tie_word_embeddings=False),  # the cap has no effect here
+    "mistral3": lambda size: within("Mistral3", llama_config(size, 1, "Mistral", head_dim=6, sliding_window=None, rms_norm_eps=1e-3),
+                                    PIXTRAL, tie_word_embeddings=False),
+    "mistral3_scaled": lambda size: within("Mistral3", llama_config(
+        size, 1, "Ministral3", head_dim=6, pad_token_id=0, rope_parameters={
+            "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 6, "mscale": 1.0,
+            "mscale_all_dim": 0.5, "llama_4_scaling_beta": 0.3}), PIXTRAL),
+    "qwen2_vl": lambda size: qwen_vl(size, "Qwen2VL", 1),
+    "qwen2_vl_tied_windows": lambda size: qwen_vl(size, "Qwen2VL", None, use_sliding_window=True, sliding_window=4, max_window_layers=1,
+                                                  rms_norm_eps=1e-3, tie_word_embeddings=True),
+    "qwen2_5_vl": lambda size: qwen_vl(size, "Qwen2_5_VL", 1),
+    "qwen2_5_vl_tied": lambda size: qwen_vl(size, "Qwen2_5_VL", None, tie_word_embeddings=True, rms_norm_eps=1e-3),
+    "qwen3_vl": lambda size: qwen_vl(size, "Qwen3VL", 1, head_dim=12),
+    "qwen3_vl_tied_biased": lambda size: qwen_vl(size, "Qwen3VL", None, head_dim=6, attention_bias=True, tie_word_embeddings=True),
+    "qwen3_vl_moe": lambda size: qwen_vl(size, "Qwen3VLMoe", 1, head_dim=12, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=6),
+    "qwen3_vl_moe_tied_dense": lambda size: qwen_vl(
+        size, "Qwen3VLMoe", None, head_dim=6, num_experts=4, num_experts_per_tok=3, moe_intermediate_size=7, mlp_only_layers=[1],
+        attention_bias=True, tie_word_embeddings=True),
+    "llama4": lambda size: within("Llama4", llama_config(
+        size, 1, "Llama4Text", head_dim=6, pad_token_id=0, intermediate_size_mlp=10, num_local_experts=4, num_experts_per_tok=2,
+        moe_layers=[1], no_rope_layers=[(i + 1) % 2 for i in range(size["layers"])]),
+        {"model_type": "llama4_vision_model", "vision_output_dim": 8, "projector_input_dim": 8, "projector_output_dim": 8}),
+    "gemma4": lambda size: within("Gemma4", gemma4_config(size, 1, attention_k_eq_v=True, num_global_key_value_heads=2,
+                                                          final_logit_softcapping=8.0),
+                                  {"model_type": "gemma4_vision", "num_key_value_heads": 2, "head_dim": 4, "position_embedding_size": 8}),
+    "llava": lambda size: within("Llava", llama_config(size, 1, rms_norm_eps=1e-5), CLIP),
+    "llava_tied_qwen2": lambda size: within("Llava", llama_config(size, 1, "Qwen2", tie_word_embeddings=True), CLIP),
+    "llava_next": lambda size: within("LlavaNext", llama_config(size, 1, "Mistral", head_dim=6, sliding_window=None), CLIP),
+    "llava_next_scaled": lambda size: within("LlavaNext", llama_config(
+        size, 1, "Granite", embedding_multiplier=3.0, attention_multiplier=0.3, residual_multiplier=0.5, logits_scaling=13.0),
+        CLIP, tie_word_embeddings=True),  # the logits are not scaled here
+    "smolvlm": lambda size: within("SmolVLM", llama_config(size, 1, head_dim=6), {"model_type": "smolvlm_vision"}),
+    "idefics3": lambda size: within("Idefics3", llama_config(size, None), {"model_type": "idefics3_vision"}, tie_word_embeddings=True),
+    "internvl": lambda size: within("InternVL", llama_config(size, 1, "Qwen2"), INTERNVL, tie_word_embeddings=False),
+    "internvl_qwen3": lambda size: within("InternVL", llama_config(size, 1, "Qwen3", head_dim=6), INTERNVL),
+    "aya_vision": lambda size: within("AyaVision", llama_config(size, 1, "Cohere2", logit_scale=0.5, sliding_window=4, **every_other(size)),
+                                      {"vision_use_head": False}),  # the logits are not scaled here
+    "cohere2_vision": lambda size: within("Cohere2Vision", llama_config(size, None, "Cohere2", sliding_window=4, **every_other(size)),
+                                          alignment_intermediate_size=8),
+    "glm4v": lambda size: glm4v(size, 1, {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": shared(size, 2),
+                                          "mrope_section": [width(size) // 4, 0, 0]}),
+    "glm4v_tied": lambda size: glm4v(size, None, {"rope_type": "default", "rope_theta": 500.0,
+                                                  "mrope_section": [width(size) // 2, 0, 0]}, tie_word_embeddings=True),
     "gemma4_text": lambda size: gemma4(size, 1, attention_k_eq_v=True, num_global_key_value_heads=2, final_logit_softcapping=8.0),
     "gemma4_text_untied_biased": lambda size: gemma4(
         size, None, tie_word_embeddings=False, attention_bias=True, hidden_activation="silu", rms_norm_eps=1e-3, rope_parameters={

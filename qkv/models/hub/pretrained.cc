@@ -314,7 +314,11 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   } catch (const UsageError& error) {
     throw DataError(concat(model_file_name(folder, kConfig), ": ", error.what()));
   }
-  const WeightMap map = weight_map_of(*family, model->config(), opened.stored);
+  WeightMap map = weight_map_of(*family, model->config(), opened.stored);
+  if constexpr (requires { stack_of(model->config()); }) {
+    if (const Wrapper* wrapper = opened.stored.wrapper)
+      fit_experts(map, *wrapper, stack_of(model->config()), files);
+  }
   const auto all = parameters_of(*model);
   std::optional<AdapterFiles> adapter;
   if (!options.adapter.empty())

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "qkv/base/error.h"
 #include "qkv/models/families/experts/expert_layers.h"
 #include "qkv/models/hub/config_reader.h"
 
@@ -16,10 +17,33 @@ using Json = nlohmann::json;
 constexpr const char *kInner = "text_config", *kTied = "tie_word_embeddings";
 constexpr std::string_view kFusedExperts = "qwen3_vl_moe_text";
 
-constexpr std::array<Wrapper, 1> kWrappers{{{.model_type = "gemma3",
-                                             .architecture = "Gemma3ForConditionalGeneration",
-                                             .inner = "gemma3_text",
-                                             .tied = true}}};
+constexpr std::array<Wrapper, 16> kWrappers{{
+    {"aya_vision", "AyaVisionForConditionalGeneration", "cohere2", true},
+    {"cohere2_vision", "Cohere2VisionForConditionalGeneration", "cohere2", true},
+    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", true},
+    {.model_type = "gemma4",
+     .architecture = "Gemma4ForConditionalGeneration",
+     .inner = "gemma4_text",
+     .tied = true,
+     .own_logits = true},
+    {"glm4v", "Glm4vForConditionalGeneration", "glm4v_text", false, true},
+    {"idefics3", "Idefics3ForConditionalGeneration", "llama", false, false, "model.text_model."},
+    {"internvl", "InternVLForConditionalGeneration", "qwen2", true},
+    {.model_type = "llama4",
+     .architecture = "Llama4ForConditionalGeneration",
+     .inner = "llama4_text",
+     .tied = {},
+     .prefix = "language_model.model.",
+     .own_logits = true},
+    {"llava", "LlavaForConditionalGeneration", "llama", false, true},
+    {"llava_next", "LlavaNextForConditionalGeneration", "llama"},
+    {"mistral3", "Mistral3ForConditionalGeneration", "mistral", true},
+    {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", false, true},
+    {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2_vl_text", false, true},
+    {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3_vl_text"},
+    {"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", kFusedExperts},
+    {"smolvlm", "SmolVLMForConditionalGeneration", "llama", false, false, "model.text_model."},
+}};
 
 // A language model's family, and transformers' defaults where the family has none, or others.
 struct Inner {
@@ -27,11 +51,33 @@ struct Inner {
   int64_t vocabulary, d_model, d_ff, layers, heads;
   const char* others = "{}";
 };
-constexpr std::array<Inner, 1> kInners{{{"gemma3_text", "gemma3_text", 262208, 2304, 9216, 26, 8}}};
+constexpr const char* kQwen2Vl =
+    R"({"num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 1e6, "max_window_layers": 80})";
+constexpr std::array<Inner, 14> kInners{{
+    {"cohere2", "cohere2", 256000, 8192, 22528, 40, 64},
+    {"gemma3_text", "gemma3_text", 262208, 2304, 9216, 26, 8},
+    {"gemma4_text", "gemma4_text", 262144, 2304, 9216, 30, 8},
+    {"glm4v_text", "glm4", 151552, 4096, 13696, 40, 32,
+     R"({"head_dim": null, "max_position_embeddings": 32768, "partial_rotary_factor": 1, "rms_norm_eps": 1e-5})"},
+    {"llama", "llama", 32000, 4096, 11008, 32, 32},
+    {"llama4_text", "llama4_text", 202048, 5120, 8192, 48, 40},
+    {"ministral3", "ministral3", 131072, 4096, 14336, 34, 32},
+    {"mistral", "mistral", 32000, 4096, 14336, 32, 32},
+    {"qwen2", "qwen2", 151936, 4096, 22016, 32, 32},
+    {"qwen2_5_vl_text", "qwen2", 152064, 8192, 29568, 80, 64, kQwen2Vl},
+    {"qwen2_vl_text", "qwen2", 152064, 8192, 29568, 80, 64, kQwen2Vl},
+    {"qwen3", "qwen3", 151936, 4096, 22016, 32, 32},
+    {"qwen3_vl_text", "qwen3", 151936, 4096, 22016, 32, 32,
+     R"({"max_position_embeddings": 128000, "rope_theta": 5e5})"},
+    {kFusedExperts, "qwen3_moe", 151936, 2048, 5632, 24, 16,
+     R"({"max_position_embeddings": 128000, "moe_intermediate_size": 1408, "num_experts": 60,
+         "num_experts_per_tok": 4, "num_key_value_heads": 16, "rope_theta": 5e5})"},
+}};
 
 // Of images, videos and sounds; and what only the first programs of such models read.
 constexpr std::string_view kOfImages =
-    "_flash_attn_2_enabled adapter_layer_norm_eps alignment_intermediate_size audio_config audio_token_id "
+    "_flash_attn_2_enabled _pad_token_id adapter_layer_norm_eps alignment_intermediate_size audio_config "
+    "audio_token_id "
     "boa_token_id boi_token_id boi_token_index downsample_factor downsample_ratio eoa_token_id "
     "eoa_token_index eoi_token_id eoi_token_index ignore_index image_end_token_id image_grid_pinpoints "
     "image_seq_length image_start_token_id image_token_id image_token_index mm_tokens_per_image "
@@ -122,7 +168,12 @@ std::string unwrapped_config(const std::string& text, const std::string& path) {
   config.erase("architectures");
   config["model_type"] = family;
   if (wrapper->tied && (tied || !wrapper->tied_by_either)) config[kTied] = tied;
-  if (type == kFusedExperts) config["norm_topk_prob"] = true;  // whatever it says
+  if (type == kFusedExperts) {
+    config["norm_topk_prob"] = true;  // whatever it says
+    if (const Json count = config.value("num_local_experts", Json()); !count.is_null())
+      config["num_experts"] = count;
+    config.erase("num_local_experts");
+  }
   if (!wrapper->own_logits) set_logits(config, family);
   drop_sections(config);
   return config.dump(2);
@@ -154,6 +205,24 @@ WeightMap wrapped_map(WeightMap map, const Wrapper& wrapper, const nn::StackOpti
     if (other != whole) map.other_prefixes.emplace_back(other);
   }
   return map;
+}
+
+void fit_experts(WeightMap& map, const Wrapper& wrapper, const nn::StackOptions& stack,
+                 const TensorFiles& files) {
+  const int64_t d_ff = expert_layers(stack).d_ff;
+  for (WeightRule& rule : map.rules) {
+    if (wrapper.inner != kFusedExperts || rule.experts == 0) continue;
+    for (int64_t layer = 0; layer < stack.size(); ++layer) {
+      const std::string parameter = concat(rule.ours.substr(0, rule.ours.find('#')), layer, ".experts.0",
+                                           rule.ours.substr(rule.ours.rfind('.')), ".weight");
+      for (const std::string& name : possible_names(map, mapped_name(map, parameter))) {
+        if (!files.contains(name)) continue;
+        const Shape shape = files.file_of(name, {}).shape(name);
+        if (shape.rank() == 3 && (rule.outputs > 0 ? shape[1] == rule.outputs : shape[2] == d_ff))
+          rule.layout = Layout::same;
+      }
+    }
+  }
 }
 
 }  // namespace qkv::models

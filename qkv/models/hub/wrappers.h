@@ -39,4 +39,9 @@ std::string unwrapped_config(const std::string& text, const std::string& path);
 // transformers 4 or 5; `stack` has its layers.
 WeightMap wrapped_map(WeightMap map, const Wrapper& wrapper, const nn::StackOptions& stack);
 
+// Makes the map that of these files: Qwen3-VL's tensors of all experts are transposed, unless transformers 5
+// has saved them. As there, their shapes decide.
+void fit_experts(WeightMap& map, const Wrapper& wrapper, const nn::StackOptions& stack,
+                 const TensorFiles& files);
+
 }  // namespace qkv::models
