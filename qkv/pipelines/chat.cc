@@ -68,10 +68,17 @@ void require_utf8(const std::string& of, std::string_view text) {
     throw UsageError(concat(of, ": expected UTF-8, found a malformed character at byte ", *bad));
 }
 
-jinja::Dict dict_of(const ChatMessage& message) {
+// `in_parts`: the content is a list of one part.
+jinja::Dict dict_of(const ChatMessage& message, bool in_parts) {
   jinja::Dict dict;
   dict.set("role", message.role);
   dict.set("content", message.content);
+  if (in_parts) {
+    jinja::Dict part;
+    part.set("type", "text");
+    part.set("text", message.content);
+    dict.set("content", jinja::Value::list({jinja::Value(part)}));
+  }
   std::optional<jinja::Value> reasoning;
   for (const auto& [key, value] : message.fields) {
     if (!value.is_null()) dict.set(key, jinja::Value::of_json(value));
@@ -121,11 +128,26 @@ void ChatTemplateOptions::set(std::string_view name, const JsonValue& value) {
 struct ChatTemplate::State {
   text::Tokenizer tokenizer;
   jinja::Template parsed;
+  bool in_parts = false;
 };
 
-ChatTemplate::ChatTemplate(const fs::path& folder, const text::Tokenizer& tokenizer, const std::string& name)
-    : state_(new State{
-          tokenizer, jinja::Template(source_of(folder, name), concat(folder.string(), ": chat template"))}) {}
+ChatTemplate::ChatTemplate(const fs::path& folder, const text::Tokenizer& tokenizer,
+                           const std::string& name) {
+  auto* const state = new State{
+      tokenizer, jinja::Template(source_of(folder, name), concat(folder.string(), ": chat template"))};
+  state_.reset(state);
+  // Templates of models of images may read lists of parts alone, and omit a text without a word.
+  const ChatMessage probe{.role = "user", .content = "qkv"};
+  const auto shows = [&](bool in_parts) {
+    state->in_parts = in_parts;
+    try {
+      return render({&probe, 1}).find(probe.content) != std::string::npos;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  state->in_parts = !shows(false) && shows(true);
+}
 ChatTemplate::~ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
@@ -144,13 +166,13 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages,
   for (const ChatMessage& message : messages) {
     require_utf8("chat: role", message.role);
     require_utf8("chat: content", message.content);
-    list.emplace_back(dict_of(message));
+    list.emplace_back(dict_of(message, state_->in_parts));
   }
   if (options.continue_final_message) {
     ChatMessage last = messages.back();
     last.content += kTag;
     std::erase_if(last.fields, [](const auto& field) { return field.first == "content"; });
-    list.back() = dict_of(last);
+    list.back() = dict_of(last, state_->in_parts);
   }
   jinja::Dict context;
   const text::SpecialTokens& tokens = state_->tokenizer.special_tokens();

@@ -50,6 +50,7 @@ class ChatTemplate {
   // Reads, as transformers do, chat_template.jinja and additional_chat_templates/NAME.jinja; without these,
   // "chat_template" of tokenizer_config.json, a text or a list of {"name", "template"}; without that, of
   // chat_template.json; of a GGUF file, its templates. The template is the only one, or that of this name.
+  // One that shows contents only if they are lists of parts (LLaVA's) gets lists of one part of type "text".
   // Throws DataError: naming these files if there is none, with the known names for another name, and with
   // the line for a template that jinja::Template does not take.
   ChatTemplate(const std::filesystem::path& folder, const text::Tokenizer& tokenizer,

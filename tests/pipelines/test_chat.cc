@@ -97,6 +97,23 @@ TEST(ChatTemplate, ReadsTheFileOfProcessors) {
   EXPECT_EQ(chat.render(messages_of({{{"role", "user"}, {"content", "a"}}})), "a");
 }
 
+// As LLaVA's and SmolVLM's.
+TEST(ChatTemplate, OfListsOfParts) {
+  const Scratch scratch;
+  constexpr const char* kSource =
+      "{% for message in messages %}{{ message['role'].upper() + ': ' }}"
+      "{% for part in message['content'] | selectattr('type', 'equalto', 'text') %}{{ part['text'] }}{% "
+      "endfor %}"
+      "{% endfor %}";
+  const ChatTemplate chat = template_of(scratch, {{"chat_template.jinja", kSource}});
+  const auto messages = messages_of({{{"role", "user"}, {"content", "a cat"}}});
+  EXPECT_EQ(chat.render(messages, {.add_generation_prompt = false}), "USER: a cat");
+  const auto listed = messages_of({{{"role", "user"}, {"content", {{{"type", "text"}, {"text", "a dog"}}}}}});
+  EXPECT_EQ(chat.render(listed, {.add_generation_prompt = false}), "USER: a dog");
+  const ChatTemplate plain = template_of(scratch, {{"chat_template.jinja", kLastMessage}});
+  EXPECT_EQ(plain.render(messages, {.add_generation_prompt = false}), "a cat");
+}
+
 TEST(ChatTemplate, RefusesWhatHasNoPrompt) {
   const Scratch scratch;
   const ChatTemplate chat = template_of(scratch, {{"chat_template.jinja",
