@@ -160,7 +160,7 @@ TEST(Wrappers, CopiesAreTheLanguageModelAlone) {
   const auto& [one, from] = original;
   original.add_field(R"("eos_token_id": 7)");
   from.write("preprocessor_config.json", "{}");
-  from.write("chat_template.json", "{}");
+  from.write("chat_template.json", R"({"chat_template": "{{ messages }}"})");
   const Scratch scratch;
   const std::filesystem::path to = scratch / "copy";
   quantize_folder(from.path(), to, DType::f32);
@@ -170,7 +170,7 @@ TEST(Wrappers, CopiesAreTheLanguageModelAlone) {
   EXPECT_EQ(config["eos_token_id"], 7);
   EXPECT_FALSE(config.contains("vision_config"));
   EXPECT_FALSE(std::filesystem::exists(to / "preprocessor_config.json"));
-  EXPECT_TRUE(std::filesystem::exists(to / "chat_template.json"));
+  EXPECT_EQ(read_file(to / "chat_template.jinja"), "{{ messages }}");
   for (const std::string& name : io::SafetensorsFile(to / "model.safetensors").names())
     EXPECT_TRUE(name.starts_with("model.layers.") || name == "model.embed_tokens.weight" ||
                 name == "model.norm.weight" || name == "lm_head.weight")

@@ -39,6 +39,21 @@ bool is_of_images(const fs::path& file) {
   return file.filename().string().ends_with("processor_config.json");
 }
 
+// chat_template.json, which transformers reads beside a processor only, as the tokenizer's file.
+void keep_template(const fs::path& to) {
+  constexpr const char *kOld = "chat_template.json", *kNew = "chat_template.jinja";
+  const auto found = [&](const char* file) {
+    const nlohmann::json all = fs::exists(to / file)
+                                   ? nlohmann::json::parse(read_file(to / file), nullptr, false)
+                                   : nlohmann::json();
+    return all.is_object() ? all.value("chat_template", nlohmann::json()) : nlohmann::json();
+  };
+  const nlohmann::json own = found(kOld);
+  if (!own.is_string() || !found("tokenizer_config.json").is_null() || fs::exists(to / kNew)) return;
+  write_file_atomically(to / kNew, own.get<std::string>());
+  fs::remove(to / kOld);
+}
+
 void copy_companions(const fs::path& from, const fs::path& to) {
   const std::string config = read_file(from / "config.json");
   const bool alone = unwrapped_config(config, (from / "config.json").string()) != config;
@@ -46,6 +61,7 @@ void copy_companions(const fs::path& from, const fs::path& to) {
     if (fs::is_regular_file(path) && goes_along(path) && !(alone && is_of_images(path)))
       write_file_atomically(to / path.filename(), read_file(path));
   }
+  if (alone) keep_template(to);
 }
 
 // The module folders of sentence-transformers listed in modules.json; folders of modules without files may be

@@ -144,7 +144,8 @@ std::string unwrapped_config(const std::string& text, const std::string& path) {
   if (!classes.empty() && classes.front() != wrapper->architecture)
     outer.reject("architectures", std::string(wrapper->architecture));
   const bool tied = outer.boolean(kTied, wrapper->tied.value_or(false));
-  const Json whole = Json::parse(text);
+  const Json whole = Json::parse(text, nullptr, false);
+  if (whole.is_discarded()) throw DataError(concat(path, ": expected numbers within a double's range"));
   const Json given = inner_fields(outer, *wrapper, whole);
   std::string type(wrapper->inner);
   if (!type.ends_with("_text") && outer.has(kInner)) type = outer.object(kInner).string("model_type", type);
