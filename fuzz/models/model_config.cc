@@ -4,6 +4,7 @@
 #include "fuzz/reader.h"
 #include "qkv/base/error.h"
 #include "qkv/models/hub/family.h"
+#include "qkv/models/hub/wrappers.h"
 #include "qkv/nn/parameter.h"
 
 namespace qkv::fuzz {
@@ -13,7 +14,7 @@ using namespace models;
 
 template <class Model, class Family>
 void open(const std::string& text, std::span<const Family> families) {
-  const ConfigReader reader(text, "config.json");
+  const ConfigReader reader(unwrapped_config(text, "config.json"), "config.json");
   const Family* family = find_family(families, reader.string("model_type"));
   if (family == nullptr) throw DataError("another kind of model");
   const auto config = family->parse(reader);

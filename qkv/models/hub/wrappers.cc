@@ -162,7 +162,10 @@ std::string unwrapped_config(const std::string& text, const std::string& path) {
   }
   config.update(given);
   for (const std::string& key : words_of(kOfImages)) config.erase(key);
-  if (outer.has("dtype") || outer.has("torch_dtype")) config.erase("dtype"), config.erase("torch_dtype");
+  const std::vector<std::string> dtypes{"dtype", "torch_dtype"};
+  if (std::ranges::any_of(dtypes, [&](const auto& key) { return outer.has(key); })) {
+    for (const std::string& key : dtypes) config.erase(key);
+  }
   for (const std::string& key : words_of(kOfTheWhole)) {
     if (outer.has(key)) config[key] = whole[key];
   }
