@@ -55,7 +55,7 @@ float frequency(const PositionOptions& options, int64_t i, int64_t d) {
       const auto low = static_cast<float>(scaling.low), high = static_cast<float>(scaling.high);
       const float turns = static_cast<float>(first) / (static_cast<float>(kTurn) / plain);
       if (turns < low) return plain / factor;
-      if (turns > high) return plain;
+      if (turns >= high) return plain;  // also where the two factors are equal (Llama 4)
       const float fast = (turns - low) / (high - low);
       return (1 - fast) * plain / factor + fast * plain;
     }

@@ -344,6 +344,9 @@ CASES = {
     "llama_rope_llama3": lambda size: llama(size, rope_parameters={
         "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 16}),
+    "llama_rope_llama3_step": lambda size: llama(size, rope_parameters={
+        "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0,
+        "original_max_position_embeddings": 16}),
     "llama_rope_yarn": lambda size: llama(size, rope_parameters={
         "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32}),
     "gemma": lambda size: llama(size, 1, "Gemma", head_dim=6, pad_token_id=0),

@@ -120,6 +120,14 @@ TEST(Wrappers, LanguageModelsOfSeveralFamilies) {
     "torch_dtype": "bfloat16", "vision_config": {}, "vision_feature_layer": -1})");
   EXPECT_EQ(config_of(mistral).decoder.first().attention.positions.rotary_base, 1e9);
   EXPECT_EQ(config_of(mistral).decoder.first().attention.window, 0);
+  const json internvl = json::parse(R"({
+    "architectures": ["InternVLForConditionalGeneration"], "downsample_ratio": 0.5, "image_seq_length": 256,
+    "model_type": "internvl", "text_config": {
+      "architectures": ["Qwen2ForCausalLM"], "hidden_size": 896, "intermediate_size": 4864,
+      "model_type": "qwen2", "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2,
+      "rope_scaling": {"factor": 2.0, "rope_type": "dynamic", "type": "dynamic"}, "rope_theta": 1000000.0,
+      "torch_dtype": "bfloat16", "vocab_size": 151674}})");
+  EXPECT_EQ(config_of(internvl).max_positions, 32768);
   json other = mistral;
   other["text_config"]["model_type"] = "mamba";
   expect_parts(refusal(other), {"text_config", "expected a language model", "mamba has state-space layers"});

@@ -23,7 +23,8 @@ constexpr int64_t kLeast = std::numeric_limits<int32_t>::min(), kMost = std::num
 constexpr std::string_view kIrrelevant =
     "_attn_implementation _attn_implementation_autoset _commit_hash _model_name_or_path _name_or_path "
     "_num_labels architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens "
-    "bos_token_id chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id "
+    "bos_token_id cache_implementation chunk_size_feed_forward cross_attention_hidden_size "
+    "decoder_start_token_id "
     "diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id "
     "eos_token_ids exponential_decay_length_penalty finetuning_task forced_bos_token_id "
     "forced_eos_token_id gradient_checkpointing id2label initializer_range keys_to_ignore_at_inference "

@@ -84,21 +84,25 @@ constexpr std::string_view kOfImages =
     "multimodal_projector_bias neftune_noise_alpha perceiver_config pixel_shuffle_factor "
     "projector_hidden_act qk_layer_norms scale_factor spatial_merge_size use_image_newline_parameter "
     "use_resampler video_end_token_id video_start_token_id video_token_id video_token_index vision_config "
-    "vision_end_token_id vision_feature_layer vision_feature_select_strategy vision_start_token_id "
+    "vision_end_token_id vision_feature_layer vision_feature_select_strategy vision_soft_tokens_per_image "
+    "vision_start_token_id "
     "vision_token_id";
 
 // Of the whole, in place of the language model's.
 constexpr std::string_view kOfTheWhole =
     "auto_map bos_token_id dtype eos_token_id pad_token_id quantization_config torch_dtype";
 
-// Texts have the same position in each section of Qwen-VL's positions, which is that of other models.
-void drop_sections(Json& config) {
+// Texts have the same position in each section of Qwen-VL's positions, which is that of other models. Up to
+// the model's length, and longer texts are refused, dynamic positions (InternVL) are plain ones.
+void set_positions(Json& config) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto found = config.find(key);
     if (found == config.end() || !found->is_object()) continue;
     if (found->contains("rope_type")) found->erase("type");
     for (const char* type : {"rope_type", "type"}) {
-      if (found->contains(type) && (*found)[type] == "mrope") (*found)[type] = "default";
+      const Json kind = found->value(type, Json());
+      if (kind == "dynamic") found->erase("factor");
+      if (kind == "dynamic" || kind == "mrope") (*found)[type] = "default";
     }
     found->erase("mrope_section");
     found->erase("mrope_interleaved");
@@ -179,7 +183,7 @@ std::string unwrapped_config(const std::string& text, const std::string& path) {
     config.erase("num_local_experts");
   }
   if (!wrapper->own_logits) set_logits(config, family);
-  drop_sections(config);
+  set_positions(config);
   return config.dump(2);
 }
 

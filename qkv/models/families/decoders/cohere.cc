@@ -39,6 +39,10 @@ void cohere2_table(const Fields& fields, Described<LanguageModelConfig>& model) 
   for (nn::LayerOptions& layer : model.config.decoder.layers) {
     if (layer.attention.window == 0) layer.attention.positions = {};
   }
+  // Of the hub's folders; transformers reads none of these.
+  fields.irrelevant(
+      "layer_switch order_of_interleaved_layers position_embedding_type rotary_pct use_embedding_sharing "
+      "use_gated_activation use_parallel_block use_parallel_embedding");
 }
 
 WeightMap weight_map(const LanguageModelConfig& config) {

@@ -67,7 +67,7 @@ void later_fields(const Fields& fields, Described<LanguageModelConfig>& model, d
   score_scale(fields, model.layer);
   fields.number_or_null("final_logit_softcapping", model.config.logit_softcap, logit_softcap);
   // transformers reads none of these.
-  fields.irrelevant("_sliding_window_pattern cache_implementation hidden_act sliding_window_size");
+  fields.irrelevant("_sliding_window_pattern hidden_act sliding_window_size");
 }
 
 void gemma2_table(const Fields& fields, Described<LanguageModelConfig>& model) {

@@ -148,7 +148,7 @@ void rotary_fields(const Fields& fields, nn::LayerOptions& layer, const LlamaDef
     fields.irrelevant("max_position_embeddings");
   }
   fields.require("factor", scaling.factor > 0, "a number above 0");
-  fields.require("high_freq_factor", scaling.high > scaling.low, "more than low_freq_factor");
+  fields.require("high_freq_factor", scaling.high >= scaling.low, "at least low_freq_factor");
 }
 
 }  // namespace

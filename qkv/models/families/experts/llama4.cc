@@ -38,11 +38,11 @@ std::vector<bool> rotated_layers(const Fields& fields, const std::vector<nn::Lay
   for (const nn::LayerOptions& one : stack)
     rotated.push_back(one.attention.positions.kind == nn::PositionKind::rotary);
   fields("no_rope_layers", rotated);
+  const bool usual = fields.reads() && rotated.empty();
   int64_t interval = 4;
   if (fields.reads()) fields("no_rope_layer_interval", interval, interval);
   fields.require("no_rope_layer_interval", interval >= 1, "at least 1");
-  for (int64_t i = 0;
-       i < layers && rotated.size() < static_cast<size_t>(i + 1) && fields.absent("no_rope_layers"); ++i)
+  for (int64_t i = 0; i < layers && usual; ++i)
     rotated.push_back((i + 1) % std::max<int64_t>(interval, 1) != 0);
   fields.require("no_rope_layers", std::ssize(rotated) >= layers, concat("at least ", layers, " flags"));
   rotated.resize(static_cast<size_t>(std::max<int64_t>(layers, 0)));
@@ -59,6 +59,7 @@ void limits(const Fields& fields, LanguageModelConfig& config, const std::vector
   fields("attn_temperature_tuning", grows, true);
   fields.require("floor_scale", scale >= 2, "at least 2");
   fields.irrelevant("attn_scale");  // of queries beyond
+  fields.irrelevant("for_llm_compressor");
   std::vector<std::string> kinds;
   if (fields.reads()) fields("layer_types", kinds);
   for (size_t i = 0; i < std::min(kinds.size(), rotated.size()); ++i)
