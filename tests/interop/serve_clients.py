@@ -40,7 +40,11 @@ def check(good, what):
 
 
 def chat_folder(parent):
-    """The folder of the language model, with a chat template and room for 4,000 tokens."""
+    """The folder of the language model, with a chat template and room for 4,000 tokens; beside it another one, whose vocabulary
+    has all bytes."""
+    FOLDERS["bytes"] = Path(parent) / "bytes"
+    shutil.copytree(ROOT / "tests/apps/golden/hub/SmolLM2-135M", FOLDERS["bytes"])
+    (FOLDERS["bytes"] / "chat_template.jinja").write_text(CHAT_TEMPLATE)
     folder = Path(parent) / "chat"
     shutil.copytree(FOLDERS["llama"], folder)
     config = json.loads((folder / "config.json").read_text())
@@ -141,6 +145,25 @@ def openai_chats(url):
     more = client.chat.completions.create(model="chat", messages=[*USER, whole.choices[0].message, {"role": "user", "content": [
         {"type": "text", "text": "a dog"}]}], max_tokens=4, temperature=0, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
     check(more.usage.prompt_tokens > whole.usage.prompt_tokens, "openai: chat, a second turn")
+
+
+def openai_answers_in_json(url):
+    from typing import Literal
+
+    import openai
+    import pydantic
+
+    class Person(pydantic.BaseModel):
+        name: Literal["Ada", "Bob"]
+        age: int = pydantic.Field(ge=0, le=99)
+        known: list[bool] = pydantic.Field(max_length=2)
+
+    client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+    asked = dict(model="bytes", messages=USER, max_tokens=200, temperature=0)
+    person = client.chat.completions.parse(**asked, response_format=Person).choices[0].message.parsed
+    check(isinstance(person, Person), f"openai: chat, parsed as {person}")
+    whole = client.chat.completions.create(**asked | {"max_tokens": 400}, response_format={"type": "json_object"}).choices[0]
+    check(whole.message.content.startswith("{"), f"openai: chat, an object, {whole.finish_reason}")
 
 
 def libretranslate_client(url, qkv):
@@ -258,6 +281,7 @@ def main():
     try:
         openai_client(url)
         openai_chats(url)
+        openai_answers_in_json(url)
         libretranslate_client(url, qkv)
         inference_client(url)
         leaving_client(url)
