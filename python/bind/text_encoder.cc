@@ -8,7 +8,7 @@
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/json.h"
 #include "qkv/pipelines/rerank.h"
-#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 #include "qkv/pipelines/tag.h"
 
 namespace qkv::python {

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "qkv/base/error.h"
-#include "qkv/pipelines/dense.h"
 #include "qkv/pipelines/row_results.h"
-#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/pipelines/sentence_transformers/dense.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 
 namespace qkv::pipelines {
 

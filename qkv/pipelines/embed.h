@@ -10,7 +10,7 @@
 
 namespace qkv::pipelines {
 
-class DenseLayer;  // qkv/pipelines/dense.h
+class DenseLayer;  // qkv/pipelines/sentence_transformers/dense.h
 
 struct TextEmbedOptions {
   EmbedOptions vector = {};

@@ -8,7 +8,7 @@
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/model_file.h"
 #include "qkv/pipelines/row_results.h"
-#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 
 namespace qkv::pipelines {
 namespace {

@@ -15,7 +15,7 @@
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/score.h"
-#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/translate.h"
 #include "tests/support/scratch.h"

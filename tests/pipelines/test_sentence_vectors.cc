@@ -10,7 +10,7 @@
 #include "qkv/base/files.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/embed.h"
-#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::pipelines {

@@ -10,7 +10,7 @@
 #include "qkv/models/gguf/gguf_export.h"
 #include "qkv/models/gguf/gguf_model.h"
 #include "qkv/pipelines/chat.h"
-#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 
 namespace qkv::apps {
 

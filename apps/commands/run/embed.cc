@@ -12,7 +12,7 @@
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/images/images.h"
-#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 
 namespace qkv::apps {
 namespace {

@@ -10,7 +10,7 @@
 #include "qkv/base/json.h"
 #include "qkv/models/hub/weights.h"
 #include "qkv/pipelines/checks.h"
-#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
 #include "qkv/serve/service.h"

@@ -12,7 +12,7 @@
 #include "qkv/ops/general/scale.h"
 #include "qkv/ops/general/slice.h"
 #include "qkv/pipelines/proof/proof.h"
-#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 #include "qkv/train/fields.h"
 #include "qkv/train/tasks/embed/embed_loss.h"
 

@@ -1,4 +1,4 @@
-#include "qkv/pipelines/dense.h"
+#include "qkv/pipelines/sentence_transformers/dense.h"
 
 #include <array>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "qkv/pipelines/sentence_transformer.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/models/hub/read_config.h"
-#include "qkv/pipelines/dense.h"
+#include "qkv/pipelines/sentence_transformers/dense.h"
 
 namespace qkv::pipelines {
 namespace {
