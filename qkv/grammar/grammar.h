@@ -42,7 +42,7 @@ Symbols sequence(const Parts&... parts) {
 class Grammar {
  public:
   // The limit of symbols in all alternatives together.
-  static constexpr size_t kMostSymbols = 1'000'000;
+  static constexpr size_t kMostSymbols = 200'000;
 
   int32_t new_rule() {
     rules_.emplace_back();

@@ -1,6 +1,7 @@
 #include "qkv/grammar/machine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 
 #include "qkv/base/error.h"
@@ -71,6 +72,7 @@ void Machine::expand(Stack stack, std::set<Stack>& seen, Stacks& found) {
   while (!open.empty()) {
     const Stack own = open.back();
     open.pop_back();
+    ++work_;
     if (!seen.insert(own).second) continue;
     const auto [position, below] = own;
     const auto& [kind, value] = symbols_[static_cast<size_t>(position)];
@@ -95,6 +97,9 @@ void Machine::expand(Stack stack, std::set<Stack>& seen, Stacks& found) {
 }
 
 Machine::State Machine::state_of(Stacks stacks) {
+  constexpr size_t kMostReadings = 10'000;
+  if (stacks.size() > kMostReadings)
+    throw UsageError(concat("grammar: expected fewer readings of a text, found more than ", kMostReadings));
   std::ranges::sort(stacks);
   stacks.erase(std::unique(stacks.begin(), stacks.end()), stacks.end());
   if (stacks.empty()) return kDead;
@@ -119,6 +124,7 @@ Machine::State Machine::start() {
 Machine::State Machine::find_next(State state, uint8_t byte) {
   Stacks found;
   std::set<Stack> seen;
+  work_ += std::ssize(states_[static_cast<size_t>(state)]);
   for (const int32_t number : states_[static_cast<size_t>(state)]) {
     if (number == kBottom) continue;
     const auto [position, below] = stacks_[static_cast<size_t>(number)];

@@ -13,6 +13,7 @@ using grammar::Machine;
 // Beyond these, all are forgotten: a kilobyte each, and a bit of each token.
 constexpr int64_t kMostStates = 50'000;
 constexpr size_t kMostKept = 1'000;
+constexpr int64_t kMostWork = 2'000'000;  // of a state, in Machine::work()
 
 }  // namespace
 
@@ -35,6 +36,7 @@ GrammarConstraint::GrammarConstraint(std::shared_ptr<const TokenBytes> tokens,
 GrammarConstraint::Allowed GrammarConstraint::allowed_in(Machine::State state) const {
   Allowed allowed{.tokens = std::vector<bool>(static_cast<size_t>(tokens_->size())),
                   .end = machine_.may_end(state)};
+  const int64_t before = machine_.work();
   std::vector<Machine::State> states{state};  // after 0, 1, ... bytes of the last token
   for (size_t i = 0; i < tokens_->sorted().size(); ++i) {
     const auto shared = static_cast<size_t>(tokens_->shared()[i]);
@@ -49,6 +51,9 @@ GrammarConstraint::Allowed GrammarConstraint::allowed_in(Machine::State state) c
       if (reached == Machine::kDead) break;
       states.push_back(reached);
     }
+    if (machine_.work() - before > kMostWork)
+      throw UsageError(
+          "grammar: expected fewer readings of a text, found so many that its tokens take seconds");
     if (states.size() <= bytes.size()) continue;
     allowed.any = allowed.tokens[static_cast<size_t>(id)] = true;
   }

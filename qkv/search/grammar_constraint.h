@@ -35,7 +35,8 @@ class TokenBytes {
 
 // Allows the tokens whose bytes continue a text of the grammar, and the end tokens where a text may end. A
 // token may have the bytes of several symbols, or a part of a character. The tokens that a state allows are
-// found once. Throws UsageError where a text has to go on and no token of the vocabulary continues it.
+// found once. Throws UsageError where a text has to go on and no token of the vocabulary continues it, and
+// for a grammar of so many readings that finding the tokens would take seconds.
 class GrammarConstraint final : public Constraint {
  public:
   // Throws the errors of grammar::Machine.

@@ -104,6 +104,22 @@ TEST(GrammarConstraint, FindsTokensOfAStateOnce) {
   }
 }
 
+// Twice as many readings with every bracket.
+TEST(GrammarConstraint, TooManyReadingsAreAnError) {
+  const GrammarConstraint constraint(
+      std::make_shared<const TokenBytes>(
+          std::vector<std::string>{"", std::string(9, '['), std::string(40, '[')}),
+      grammar::grammar_of_json_schema(
+          R"({"anyOf": [{"type": "array", "items": {"$ref": "#"}, "maxItems": 1},
+                        {"type": "array", "items": {"$ref": "#"}, "maxItems": 2}]})",
+          "schema"));
+  std::vector<float> scores(3);
+  NextTokens next(scores);
+  const std::vector<int32_t> history{1};
+  expect_throw<UsageError>("expected fewer readings",
+                           [&] { constraint.apply({.history = history, .new_tokens = 1}, next); });
+}
+
 TEST(GrammarConstraint, AVocabularyWithoutATokenIsAnError) {
   const GrammarConstraint constraint(std::make_shared<const TokenBytes>(kParts),
                                      grammar::grammar_of_json_schema(R"({"const": "xyz"})", "schema"));
