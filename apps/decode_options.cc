@@ -36,7 +36,10 @@ std::string json_schema_of(const std::string& file, const pipelines::LoadedLangu
   try {
     model.json_schemas->constraint(schema, model.tokenizer, model.model->config().vocabulary);
   } catch (const UsageError& error) {
-    throw UsageError(concat("--json-schema ", file, ": ", error.what()));
+    std::string message = error.what();
+    if (constexpr std::string_view kField = "json_schema: "; message.starts_with(kField))
+      message.erase(0, kField.size());
+    throw UsageError(concat("--json-schema ", file, ": ", message));
   }
   return schema;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -19,11 +20,24 @@ namespace {
 
 // That do not restrict values.
 constexpr std::array kAnnotations{
-    "title",    "description", "default",       "examples",        "$schema",         "$id",
-    "$comment", "$anchor",     "deprecated",    "format",          "readOnly",        "writeOnly",
-    "$defs",    "definitions", "discriminator", "contentEncoding", "contentMediaType"};
+    "title",    "description", "default",       "examples",        "$schema",          "$id",
+    "$comment", "$anchor",     "deprecated",    "format",          "readOnly",         "writeOnly",
+    "$defs",    "definitions", "discriminator", "contentEncoding", "contentMediaType", "contentSchema"};
 constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMostRepeats = 10'000;  // of minItems, maxLength, ...
+constexpr size_t kMostBytes = 1 << 18, kMostProperties = 1000;
+constexpr int kMostNested = 300;  // schemas within each other, by references too
+constexpr std::array kBounds{"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"};
+
+bool has_type(const JsonValue& value, std::string_view type) {
+  return type == "object"    ? value.is_object()
+         : type == "array"   ? value.is_array()
+         : type == "string"  ? value.is_string()
+         : type == "integer" ? value.is_integer()
+         : type == "number"  ? value.is_number()
+         : type == "boolean" ? value.is_boolean()
+                             : type == "null" && value.is_null();
+}
 
 class Compiler {
  public:
@@ -40,8 +54,9 @@ class Compiler {
    public:
     explicit Keywords(const JsonValue& schema) : schema_(schema) {}
     std::optional<JsonValue> find(const char* key) {
-      read_.insert(key);
-      return schema_.find(key);
+      std::optional<JsonValue> found = find_even_null(key);
+      if (found && found->is_null()) found->fail("a value");
+      return found;
     }
     std::optional<JsonValue> find_even_null(std::string_view key) {
       read_.emplace(key);
@@ -53,12 +68,22 @@ class Compiler {
     }
     std::optional<int64_t> count(const char* key) {
       const auto value = find(key);
-      return value ? std::optional(value->integer(0, kMostRepeats)) : std::nullopt;
+      if (!value) return {};
+      const double number = value->number();
+      if (number == std::floor(number) && number >= 0 && number <= kMostRepeats)
+        return static_cast<int64_t>(number);
+      value->fail(concat("an integer from 0 to ", kMostRepeats));
+    }
+    // A keyword that may be there with this value alone, which changes nothing.
+    void neutral(const char* key, std::string_view value) {
+      const auto found = find_even_null(key);
+      if (found && found->text() != value) found->fail(concat(value, " or none, as it is not supported"));
     }
     void done() const {
       schema_.members([&](std::string_view key, const JsonValue& value) {
-        if (read_.contains(std::string(key)) || std::ranges::find(kAnnotations, key) != kAnnotations.end())
-          return;
+        const bool annotation =
+            key.starts_with("x-") || std::ranges::find(kAnnotations, key) != kAnnotations.end();
+        if (annotation || read_.contains(std::string(key))) return;
         throw DataError(
             concat(value.path(), ": expected a keyword that is supported here, found \"", key, "\""));
       });
@@ -152,7 +177,8 @@ class Compiler {
     int32_t rest;  // after `begun` items
     const int64_t begun = std::max<int64_t>(fixed, 1);
     if (item < 0) {
-      rest = grammar_.new_rule({end});
+      rest = grammar_.new_rule();
+      if (begun >= least) grammar_.add(rest, end);
     } else {
       const int64_t more = most == kAnyNumber ? most : std::max<int64_t>(most - begun, 0);
       rest = chain(sequence(comma, rule(item)), std::max<int64_t>(least - begun, 0), more, end);
@@ -211,10 +237,14 @@ class Compiler {
     if (!added) return known->second;
     const int32_t own = grammar_.new_rule();
     rules_[schema.path()] = own;
+    if (++nested_ > kMostNested)
+      throw DataError(concat(schema.path(), ": expected at most ", kMostNested,
+                             " schemas within each other, with references, found more"));
     Keywords keywords(schema);
     if (!add_reference(own, keywords) && !add_choice(own, keywords) && !add_constants(own, keywords))
       add_types(own, schema, keywords);
     keywords.done();
+    --nested_;
     return own;
   }
 
@@ -258,22 +288,39 @@ class Compiler {
   }
 
   bool add_constants(int32_t own, Keywords& keywords) {
-    std::vector<JsonValue> values;
-    if (const auto all = keywords.find("enum")) values = all->items();
-    if (const auto one = keywords.find_even_null("const")) values = {*one};
-    if (values.empty()) return false;
-    keywords.find("type");  // which the values have
-    for (const JsonValue& value : values) grammar_.add(own, literal(value.text()));
+    const auto all = keywords.find("enum"), one = keywords.find_even_null("const");
+    if (!all && !one) return false;
+    std::vector<JsonValue> values = all ? all->items() : std::vector{*one};
+    if (all && one)
+      std::erase_if(values, [&](const JsonValue& value) { return value.text() != one->text(); });
+    if (const auto type = keywords.find("type")) {
+      const std::vector<std::string> names = names_of(*type);
+      std::erase_if(values, [&](const JsonValue& value) {
+        return std::ranges::none_of(names, [&](const std::string& name) { return has_type(value, name); });
+      });
+    }
+    if (values.empty()) (all ? *all : *one).fail("a value that the other keywords allow");
+    for (const JsonValue& value : values) {
+      constexpr double kMostExact = 1e16;
+      if (value.is_number() && !(std::abs(value.number()) < kMostExact) && !value.is_integer())
+        value.fail("a number of at most 16 digits");
+      grammar_.add(own, literal(value.text()));
+    }
     return true;
+  }
+
+  static std::vector<std::string> names_of(const JsonValue& type) {
+    std::vector<std::string> names;
+    if (!type.is_array()) return {type.string()};
+    for (const JsonValue& one : type.items()) names.push_back(one.string());
+    return names;
   }
 
   void add_types(int32_t own, const JsonValue& schema, Keywords& keywords) {
     const auto type = keywords.find("type");
     std::vector<std::string> names;
-    if (type && type->is_array()) {
-      for (const JsonValue& one : type->items()) names.push_back(one.string());
-    } else if (type) {
-      names.push_back(type->string());
+    if (type) {
+      names = names_of(*type);
     } else if (schema.has("properties")) {
       names.emplace_back("object");
     } else if (schema.has("items") || schema.has("prefixItems")) {
@@ -294,7 +341,13 @@ class Compiler {
     if (type == "array") return array(keywords);
     if (type == "string") return string(keywords);
     if (type == "integer") return integer(keywords);
-    if (type == "number") return number_;
+    if (type == "number") {
+      for (const char* bound : kBounds) {
+        if (const auto given = keywords.find(bound))
+          given->fail("no bound of the type \"number\", but of \"integer\" alone");
+      }
+      return number_;
+    }
     if (type == "boolean") return boolean_;
     if (type == "null") return null_;
     return {};
@@ -308,7 +361,10 @@ class Compiler {
     if (names) {
       for (const JsonValue& one : names->items()) required.insert(one.string());
     }
+    keywords.neutral("minProperties", "0");
     std::vector<Property> all;
+    if (properties && properties->size() > kMostProperties)
+      properties->fail(concat("at most ", kMostProperties, " properties"));
     if (properties) {
       properties->members([&](std::string_view name, const JsonValue& value) {
         all.push_back({literal(quoted_json(name)), rule_of(value), required.erase(std::string(name)) > 0});
@@ -316,8 +372,8 @@ class Compiler {
     }
     if (!required.empty()) names->fail(concat("names of properties, without \"", *required.begin(), "\""));
     if (!all.empty()) {
-      if (additional && !(additional->is_boolean() && !additional->boolean()))
-        additional->fail("false beside properties, as no other members are written");
+      if (additional && !additional->is_boolean())
+        additional->fail("true or false beside properties, as no other members are written");
       return object_of(all);
     }
     if (properties && additional && additional->is_boolean() && !additional->boolean()) return object_of({});
@@ -330,6 +386,7 @@ class Compiler {
       for (const JsonValue& one : items->items()) first.push_back(rule_of(one));
     }
     const auto items = keywords.find("items");
+    keywords.neutral("uniqueItems", "false");
     const bool none = items ? items->is_boolean() && !items->boolean() : !first.empty();
     const int64_t least = keywords.count("minItems").value_or(0);
     const int64_t most = keywords.count("maxItems").value_or(kAnyNumber);
@@ -345,24 +402,27 @@ class Compiler {
   }
 
   int32_t integer(Keywords& keywords) {
-    int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+    double least = -static_cast<double>(kMostInteger), most = -least;
     bool bounded = false;
-    const auto bound = [&](const char* key, int64_t by, auto take) {
-      if (const auto value = keywords.find(key)) {
-        take(value->integer(-kMostInteger, kMostInteger) + by);
-        bounded = true;
-      }
-    };
-    bound("minimum", 0, [&](int64_t x) { least = std::max(least, x); });
-    bound("exclusiveMinimum", 1, [&](int64_t x) { least = std::max(least, x); });
-    bound("maximum", 0, [&](int64_t x) { most = std::min(most, x); });
-    bound("exclusiveMaximum", -1, [&](int64_t x) { most = std::min(most, x); });
+    for (const char* bound : kBounds) {
+      const auto given = keywords.find(bound);
+      if (!given) continue;
+      bounded = true;
+      const double number = given->number();
+      const std::string_view name = bound;
+      if (name == "minimum") least = std::max(least, std::ceil(number));
+      if (name == "exclusiveMinimum") least = std::max(least, std::floor(number) + 1);
+      if (name == "maximum") most = std::min(most, std::floor(number));
+      if (name == "exclusiveMaximum") most = std::min(most, std::ceil(number) - 1);
+    }
     if (!bounded) return integer_;
-    return integers_between(grammar_, std::max(least, -kMostInteger), std::min(most, kMostInteger));
+    if (least > most) return grammar_.new_rule();  // none
+    return integers_between(grammar_, static_cast<int64_t>(least), static_cast<int64_t>(most));
   }
 
   JsonValue document_;
   Grammar grammar_;
+  int nested_ = 0;
   std::map<std::string, int32_t> rules_;  // of schemas, by their paths
   int32_t space_ = 0, character_ = 0, string_ = 0, integer_ = 0, number_ = 0, boolean_ = 0, null_ = 0,
           value_ = 0, object_ = 0, array_ = 0;
@@ -371,6 +431,8 @@ class Compiler {
 }  // namespace
 
 Grammar grammar_of_json_schema(const std::string& schema, const std::string& name) {
+  if (schema.size() > kMostBytes)
+    throw DataError(concat(name, ": expected at most ", kMostBytes, " bytes, found ", schema.size()));
   const JsonValue document = parse_json(schema, name);
   try {
     return Compiler(document).take();

@@ -12,12 +12,12 @@ namespace qkv::grammar {
 // to 20 spaces. Numbers have up to 16 digits before and after the point, and an exponent of up to 2, which
 // doubles have.
 //
-// Keywords: type, properties, required, additionalProperties (false beside properties; alone, of all values),
-// items, prefixItems, minItems, maxItems, minLength, maxLength, minimum, maximum, exclusiveMinimum and
-// exclusiveMaximum of integers, enum, const, anyOf, oneOf (as anyOf), allOf of one schema, $ref within the
-// document, $defs, definitions; title, description, format and other annotations are ignored. Throws
-// DataError naming the place for another keyword, and for a schema that is malformed, too large, or that no
-// text fits. `name` begins messages.
+// Keywords: type, properties, required, additionalProperties (true or false beside properties, as no others
+// are written; alone, of all values), items, prefixItems, minItems, maxItems, minLength, maxLength, minimum,
+// maximum, exclusiveMinimum and exclusiveMaximum of integers, enum, const, anyOf, oneOf (as anyOf), allOf of
+// one schema, $ref within the document, $defs, definitions; title, description, format and other annotations
+// are ignored. Throws DataError naming the place for another keyword, and for a schema that is malformed or
+// too large; Machine refuses one that no text fits. `name` begins messages.
 Grammar grammar_of_json_schema(const std::string& schema, const std::string& name);
 
 }  // namespace qkv::grammar

@@ -92,7 +92,7 @@ void Machine::expand(Stack stack, std::set<Stack>& seen, Stacks& found) {
     }
     constexpr size_t kMost = 100'000;
     if (seen.size() > kMost)
-      throw UsageError("grammar: expected rules that do not begin with themselves, found one that does");
+      throw UsageError(concat("grammar: expected fewer readings of a text, found more than ", kMost));
   }
 }
 

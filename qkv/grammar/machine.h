@@ -20,9 +20,10 @@ class Machine {
   using State = int32_t;
   static constexpr State kDead = -1;
 
-  // Throws UsageError for a grammar without texts, and for one whose rules begin with themselves without end.
+  // Throws UsageError for a grammar without texts.
   explicit Machine(const Grammar& grammar);
 
+  // Throws UsageError for rules that begin with themselves without end.
   State start();
   // The state after one more byte; kDead: no text goes on so. Throws UsageError for a beginning that can be
   // read in more than 10,000 ways.

@@ -30,6 +30,8 @@ std::shared_ptr<const search::Constraint> JsonSchemas::constraint(const std::str
     return last_.emplace_back(schema, std::move(made)).second;
   } catch (const DataError& error) {
     throw UsageError(error.what());
+  } catch (const UsageError& error) {  // of the grammar
+    throw UsageError(concat("json_schema: ", error.what()));
   }
 }
 

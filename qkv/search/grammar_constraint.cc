@@ -4,6 +4,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/json.h"
+#include "qkv/base/utf8.h"
 
 namespace qkv::search {
 namespace {
@@ -13,7 +14,7 @@ using grammar::Machine;
 // Beyond these, all are forgotten: a kilobyte each, and a bit of each token.
 constexpr int64_t kMostStates = 50'000;
 constexpr size_t kMostKept = 1'000;
-constexpr int64_t kMostWork = 2'000'000;  // of a state, in Machine::work()
+constexpr int64_t kMostWork = 1'000'000;  // of a state, in Machine::work()
 
 }  // namespace
 
@@ -60,6 +61,12 @@ GrammarConstraint::Allowed GrammarConstraint::allowed_in(Machine::State state) c
   return allowed;
 }
 
+std::string GrammarConstraint::text_of(Ids output) const {
+  std::string text;
+  for (const int32_t id : output) text += tokens_->of(id);
+  return repair_utf8(text).text;
+}
+
 std::shared_ptr<const GrammarConstraint::Allowed> GrammarConstraint::after(Ids output) const {
   const std::lock_guard lock(mutex_);
   if (machine_.states() > kMostStates || allowed_.size() > kMostKept) {
@@ -82,16 +89,22 @@ std::shared_ptr<const GrammarConstraint::Allowed> GrammarConstraint::after(Ids o
 void GrammarConstraint::apply(const StepContext& context, NextTokens& next) const {
   const std::shared_ptr<const Allowed> allowed = after(context.output());
   if (allowed && !allowed->any && !allowed->end) {
-    std::string text;
-    for (const int32_t id : context.output()) text += tokens_->of(id);
     throw UsageError(concat("grammar: expected a vocabulary with a token that goes on after ",
-                            quoted_json(text), ", found none"));
+                            quoted_json(text_of(context.output())), ", found none"));
   }
+  bool left = false;
   for (int32_t id = 0; id < next.vocabulary(); ++id) {
     const bool known = allowed && id < tokens_->size() && allowed->tokens[static_cast<size_t>(id)];
     const bool ends = allowed && allowed->end && std::ranges::find(context.ends, id) != context.ends.end();
     if (!known && !ends) next.forbid(id);
+    left = left || next.allows(id);
   }
+  if (left || !allowed) return;
+  // The text is complete: a minimum of tokens cannot make it longer.
+  if (allowed->end && !context.ends.empty()) return next.force(context.ends.front());
+  throw UsageError(concat("grammar: expected a token that goes on after ",
+                          quoted_json(text_of(context.output())),
+                          ", found all of them forbidden by other options"));
 }
 
 }  // namespace qkv::search

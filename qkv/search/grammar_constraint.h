@@ -35,8 +35,9 @@ class TokenBytes {
 
 // Allows the tokens whose bytes continue a text of the grammar, and the end tokens where a text may end. A
 // token may have the bytes of several symbols, or a part of a character. The tokens that a state allows are
-// found once. Throws UsageError where a text has to go on and no token of the vocabulary continues it, and
-// for a grammar of so many readings that finding the tokens would take seconds.
+// found once. Throws UsageError where a text has to go on and no token of the vocabulary continues it, or
+// other options forbid those that do, and for a grammar of so many readings that finding the tokens would
+// take seconds.
 class GrammarConstraint final : public Constraint {
  public:
   // Throws the errors of grammar::Machine.
@@ -49,6 +50,7 @@ class GrammarConstraint final : public Constraint {
     std::vector<bool> tokens;  // by id
     bool any = false, end = false;
   };
+  std::string text_of(Ids output) const;
   std::shared_ptr<const Allowed> after(Ids output) const;
   Allowed allowed_in(grammar::Machine::State state) const;
 

@@ -6,6 +6,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/hash.h"
+#include "qkv/base/json.h"
 #include "qkv/text/files/folder_config.h"
 #include "qkv/text/files/marian_files.h"
 
@@ -44,6 +45,12 @@ bool spells_language(std::string_view token) {
 
 std::optional<SourceLanguages> languages_in(const std::filesystem::path& folder) {
   const FolderConfig config = read_folder_config(folder / "tokenizer.json");
+  if (!config.has_languages() && config.model_type == "m2m_100") {
+    throw DataError(concat((folder / "tokenizer_config.json").string(),
+                           ": tokenizer_class: expected NllbTokenizer or M2M100Tokenizer, which name the "
+                           "language of a source, found ",
+                           config.tokenizer_class.empty() ? "none" : quoted_json(config.tokenizer_class)));
+  }
   if (!config.has_languages()) return std::nullopt;
   const bool nllb = config.is_a({"Nllb"}, {}), mbart50 = config.is_a({"MBart50"}, {});
   const char* const usual = config.is_m2m() ? "en" : nllb ? "eng_Latn" : "en_XX";

@@ -81,7 +81,7 @@ TEST_F(ChatCommand, AnswersInJson) {
   for (const char* command : {"chat @/model", "generate @/model a"}) {
     scratch_.write("bad.json", R"({"type": "string", "pattern": "a"})");
     expect_refused(concat(command, " --json-schema @/bad.json"), 2,
-                   {"--json-schema ", "bad.json: json_schema: pattern: expected a keyword"});
+                   {"--json-schema ", "bad.json: pattern: expected a keyword"});
     expect_refused(concat(command, " --json-schema @/none.json"), 1, {"none.json"});
   }
 }

@@ -75,6 +75,13 @@ const std::vector<Case> kCases{
      {"null"}},
     {R"({"oneOf": [{"const": "a"}, {"const": "ab"}]})", {R"("a")", R"("ab")"}, {R"("b")"}},
     {R"({"const": null})", {"null"}, {"1", "true"}},
+    {R"({"type": ["string", "number"], "enum": [1, "a", null, true]})", {"1", R"("a")"}, {"null", "true"}},
+    {R"({"const": 2, "enum": [1, 2]})", {"2"}, {"1"}},
+    {R"({"type": "integer", "minimum": -1.5, "maximum": 1e30})", {"-1", "7"}, {"-2"}},
+    {R"({"type": "array", "minItems": 1.0, "uniqueItems": false, "x-order": 3})", {"[1]"}, {"[]"}},
+    {R"({"properties": {"a": {"const": 1}}, "additionalProperties": true, "minProperties": 0})",
+     {R"({"a":1})", "{}"},
+     {R"({"b":1})"}},
     {R"({"enum": ["a\"b", "ä", 1.5]})", {R"("a\"b")", R"("ä")", "1.5"}, {R"("a")"}},
     {R"(true)", {"1", "{}", R"("a")", "[[]]"}, {"", "a"}},
     {R"({"$defs": {"node": {"type": "object", "properties": {"value": {"type": "integer"}, "next": {"anyOf": [{"$ref":
@@ -146,12 +153,27 @@ TEST(JsonSchema, RefusesWhatItDoesNotApply) {
   refused("[]", "schema: expected a schema, which is an object, true or false, found []");
   refused(R"({"type": "string", "pattern": "a+"})",
           "schema: pattern: expected a keyword that is supported here, found \"pattern\"");
-  refused(R"({"type": "number", "minimum": 1})",
-          "schema: minimum: expected a keyword that is supported here");
+  refused(R"({"type": "number", "minimum": 1})", "schema: minimum: expected no bound of the type \"number\"");
+  refused(R"({"type": ["integer", "number"], "maximum": 1})",
+          "schema: maximum: expected no bound of the type");
+  refused(R"({"minimum": 1})", "schema: minimum: expected a keyword that is supported here");
+  for (const char* keyword : {"enum", "anyOf", "type", "$ref"})
+    refused(concat(R"({")", keyword, R"(": null})"),
+            concat("schema: ", keyword, ": expected a value, found null"));
+  refused(R"({"enum": []})", "schema: enum: expected a value that the other keywords allow");
+  refused(R"({"type": "integer", "const": "a"})",
+          "schema: const: expected a value that the other keywords allow");
+  refused(R"({"const": 3, "enum": [1, 2]})", "schema: enum: expected a value that the other keywords allow");
+  refused(R"({"enum": [123456789012345678901234567890]})",
+          "schema: enum[0]: expected a number of at most 16 digits");
+  refused(std::string(300'000, ' ') + "true", "schema: expected at most 262144 bytes, found 300004");
+  std::string chain = R"({"$ref": "#/$defs/a0", "$defs": {"a1000": true)";
+  for (int i = 0; i < 1000; ++i) chain += concat(", \"a", i, "\": {\"$ref\": \"#/$defs/a", i + 1, "\"}");
+  refused(chain + "}}", "expected at most 300 schemas within each other");
   refused(R"({"properties": {"a": {"type": "text"}}})",
           "schema: properties.a.type: expected types of object");
-  refused(R"({"properties": {"a": {}}, "additionalProperties": true})",
-          "additionalProperties: expected false beside properties");
+  refused(R"({"properties": {"a": {}}, "additionalProperties": {}})",
+          "additionalProperties: expected true or false beside properties");
   refused(R"({"properties": {"a": {}}, "required": ["b"]})",
           "required: expected names of properties, without \"b\"");
   refused(R"({"$ref": "#/$defs/a"})", "$ref: expected a reference to a part of the document");
@@ -159,17 +181,18 @@ TEST(JsonSchema, RefusesWhatItDoesNotApply) {
   refused(R"({"allOf": [{}, {}]})", "allOf: expected one schema");
   refused(R"({"anyOf": []})", "anyOf: expected at least one schema");
   refused(R"({"type": "string", "maxLength": 100000})",
-          "maxLength: expected an integer of at most 10000, found 100000");
+          "maxLength: expected an integer from 0 to 10000, found 100000");
   refused(R"({"type": "array", "items": {"type": "string", "minLength": 9999}, "maxItems": -1})",
           "maxItems: expected an integer");
-  refused(R"({"type": "array", "uniqueItems": true})", "uniqueItems: expected a keyword");
+  refused(R"({"type": "array", "uniqueItems": true})", "uniqueItems: expected false or none");
   std::string many = R"({"properties": {"x0": {})";
-  for (int i = 1; i < 1000; ++i) many += concat(", \"x", i, "\": {}");
+  for (int i = 1; i < 900; ++i) many += concat(", \"x", i, "\": {}");
   refused(many + "}}", "expected at most 200000 symbols");
   // Without a text.
   for (const char* schema :
        {"false", R"({"$ref": "#"})", R"({"type": "integer", "minimum": 2, "maximum": 1})",
         R"({"type": "array", "minItems": 2, "maxItems": 1})",
+        R"({"type": "array", "prefixItems": [true], "items": false, "minItems": 3})",
         R"({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})"}) {
     expect_throw<UsageError>("expected one with a text, found none", [&] { machine_of(schema); });
   }

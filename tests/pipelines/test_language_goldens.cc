@@ -167,6 +167,18 @@ TEST_F(LanguageGolden, TheFolderDecidesHowSourcesNameTheirLanguage) {
       << "there is no en_XX";
 }
 
+// Otherwise sources would have no language, without a word.
+TEST_F(LanguageGolden, ATokenizerOfAnUnknownClassIsRefused) {
+  const Scratch scratch;
+  std::filesystem::copy(std::filesystem::path(QKV_TEST_DATA) / "pipelines/golden/nllb", scratch / "nllb");
+  for (const char* config : {"{}", R"({"tokenizer_class": "FooTokenizer"})"}) {
+    scratch.write("nllb/tokenizer_config.json", config);
+    qkv::testing::expect_throw<DataError>(
+        "tokenizer_config.json: tokenizer_class: expected NllbTokenizer or M2M100Tokenizer",
+        [&] { open_translation_model(scratch / "nllb"); });
+  }
+}
+
 // The forced language precedes the prefix, scored targets, and captured ones.
 TEST_F(LanguageGolden, OutputsBeginWithTheTargetLanguage) {
   const int32_t german = model_.tokenizer->target_language("deu_Latn");

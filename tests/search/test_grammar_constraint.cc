@@ -20,7 +20,7 @@ using qkv::testing::expect_throw;
 const std::vector<std::string> kParts{
     "",   "",     "{",  "}",  "\"", "\":", "a",    "b",    "ab",       "{\"",      "\"}", ",\"",
     ": ", " ",    "\n", "1",  "-",  "12",  "\xC3", "\xA4", "\xF0\x9F", "\xE2\x82", "\\u", "00",
-    "d8", "true", "tr", "ue", "}}", "[",   "]",    "null", ".",        "e"};
+    "d8", "true", "tr", "ue", "}}", "[",   "]",    "null", ".",        "e",        "u"};
 constexpr int32_t kEnd = 0;
 
 const std::vector<std::string> kSchemas{
@@ -102,6 +102,29 @@ TEST(GrammarConstraint, FindsTokensOfAStateOnce) {
     constraint.apply({.history = history, .new_tokens = std::ssize(history)}, more);
     ASSERT_EQ(scores, first);
   }
+}
+
+// Tokens that other options have forbidden.
+TEST(GrammarConstraint, OtherOptionsEndOrRefuseATextButDoNotCutIt) {
+  const GrammarConstraint constraint(std::make_shared<const TokenBytes>(kParts),
+                                     grammar::grammar_of_json_schema(R"({"type": "boolean"})", "schema"));
+  const std::vector<int32_t> ends{kEnd};
+  const auto apply = [&](const std::vector<int32_t>& history, int32_t forbidden) {
+    std::vector<float> scores(kParts.size(), -1.0f);
+    NextTokens next(scores);
+    next.forbid(forbidden);
+    constraint.apply({.history = history, .new_tokens = 1, .ends = ends}, next);
+    return scores;
+  };
+  EXPECT_EQ(apply({25}, kEnd)[kEnd], 0.0f) << "\"true\" is forced to end, whatever the minimum of tokens";
+  EXPECT_EQ(apply({26}, 6)[27], -1.0f);
+  expect_throw<UsageError>("goes on after \"tru\", found all of them forbidden by other options", [&] {
+    std::vector<float> scores(kParts.size());
+    NextTokens next(scores);
+    next.forbid(33);  // "e"
+    const std::vector<int32_t> history{26, 34};
+    constraint.apply({.history = history, .new_tokens = 2, .ends = ends}, next);
+  });
 }
 
 // Twice as many readings with every bracket.
