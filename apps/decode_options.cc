@@ -2,6 +2,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/pipelines/json_schemas.h"
 
 namespace qkv::apps {
 

@@ -5,6 +5,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/json_schemas.h"
 #include "qkv/pipelines/nbest.h"
 #include "qkv/pipelines/pieces.h"
 #include "qkv/pipelines/run_engine.h"

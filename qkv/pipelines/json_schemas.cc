@@ -4,6 +4,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/grammar/json_schema.h"
+#include "qkv/pipelines/open_model.h"
 
 namespace qkv::pipelines {
 
@@ -34,5 +35,7 @@ std::shared_ptr<const search::Constraint> JsonSchemas::constraint(const std::str
     throw UsageError(concat("json_schema: ", error.what()));
   }
 }
+
+std::shared_ptr<JsonSchemas> new_json_schemas() { return std::make_shared<JsonSchemas>(); }
 
 }  // namespace qkv::pipelines

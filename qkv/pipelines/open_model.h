@@ -13,18 +13,20 @@
 #include "qkv/models/language_model.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/models/translation_model.h"
-#include "qkv/pipelines/json_schemas.h"
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::pipelines {
+
+class JsonSchemas;
+std::shared_ptr<JsonSchemas> new_json_schemas();
 
 // Loaded folders, by kind. Encoder-decoders are models::TranslationModel.
 struct LoadedLanguageModel {
   std::filesystem::path folder;
   std::shared_ptr<const models::LanguageModel> model;
   text::Tokenizer tokenizer;
-  models::GenerationDefaults generation;  // from generation_config.json
-  std::shared_ptr<JsonSchemas> json_schemas = std::make_shared<JsonSchemas>();
+  models::GenerationDefaults generation;                           // from generation_config.json
+  std::shared_ptr<JsonSchemas> json_schemas = new_json_schemas();  // of completions, json_schemas.h
 };
 
 struct LoadedTextEncoder {

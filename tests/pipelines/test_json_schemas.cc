@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/json_schemas.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::pipelines {
