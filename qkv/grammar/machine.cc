@@ -30,7 +30,7 @@ std::vector<bool> with_texts(const std::vector<std::vector<Symbols>>& rules) {
 
 }  // namespace
 
-// Alternatives without texts are left out, so that no beginning is a dead end.
+// Alternatives without texts are left out, so that no prefix is a dead end.
 Machine::Machine(const Grammar& grammar) {
   const std::vector<bool> known = with_texts(grammar.rules());
   if (known.empty() || !known[0]) throw UsageError("grammar: expected one with a text, found none");
@@ -92,14 +92,14 @@ void Machine::expand(Stack stack, std::set<Stack>& seen, Stacks& found) {
     }
     constexpr size_t kMost = 100'000;
     if (seen.size() > kMost)
-      throw UsageError(concat("grammar: expected fewer readings of a text, found more than ", kMost));
+      throw UsageError(concat("grammar: expected at most ", kMost, " rules to expand at once, found more"));
   }
 }
 
 Machine::State Machine::state_of(Stacks stacks) {
-  constexpr size_t kMostReadings = 10'000;
-  if (stacks.size() > kMostReadings)
-    throw UsageError(concat("grammar: expected fewer readings of a text, found more than ", kMostReadings));
+  constexpr size_t kMostParses = 10'000;
+  if (stacks.size() > kMostParses)
+    throw UsageError(concat("grammar: expected at most ", kMostParses, " parses of a prefix, found more"));
   std::ranges::sort(stacks);
   stacks.erase(std::unique(stacks.begin(), stacks.end()), stacks.end());
   if (stacks.empty()) return kDead;

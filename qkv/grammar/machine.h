@@ -14,7 +14,7 @@
 
 namespace qkv::grammar {
 
-// Used by one thread at a time. Every state but kDead is the beginning of a text of the grammar.
+// Used by one thread at a time. Every state but kDead is a prefix of a text of the grammar.
 class Machine {
  public:
   using State = int32_t;
@@ -25,8 +25,8 @@ class Machine {
 
   // Throws UsageError for rules that begin with themselves without end.
   State start();
-  // The state after one more byte; kDead: no text goes on so. Throws UsageError for a beginning that can be
-  // read in more than 10,000 ways.
+  // The state after one more byte; kDead: no text has this prefix. Throws UsageError for a prefix with more
+  // than 10,000 parses.
   State next(State state, uint8_t byte) {
     const int32_t known = (*nexts_[static_cast<size_t>(state)])[byte];
     return known == kUnknown ? find_next(state, byte) : known;

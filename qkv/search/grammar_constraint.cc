@@ -11,10 +11,10 @@ namespace {
 
 using grammar::Machine;
 
-// Beyond these, all are forgotten: a kilobyte each, and a bit of each token.
+// Caches are cleared beyond these sizes: a kilobyte a state, a bit a token and entry.
 constexpr int64_t kMostStates = 50'000;
 constexpr size_t kMostKept = 1'000;
-constexpr int64_t kMostWork = 1'000'000;  // of a state, in Machine::work()
+constexpr int64_t kMostWork = 1'000'000;  // to compute the tokens of a state, in Machine::work()
 
 }  // namespace
 
@@ -54,7 +54,8 @@ GrammarConstraint::Allowed GrammarConstraint::allowed_in(Machine::State state) c
     }
     if (machine_.work() - before > kMostWork)
       throw UsageError(
-          "grammar: expected fewer readings of a text, found so many that its tokens take seconds");
+          "grammar: expected a less ambiguous grammar, found one whose allowed tokens take too long to "
+          "compute");
     if (states.size() <= bytes.size()) continue;
     allowed.any = allowed.tokens[static_cast<size_t>(id)] = true;
   }

@@ -34,10 +34,9 @@ class TokenBytes {
 };
 
 // Allows the tokens whose bytes continue a text of the grammar, and the end tokens where a text may end. A
-// token may have the bytes of several symbols, or a part of a character. The tokens that a state allows are
-// found once. Throws UsageError where a text has to go on and no token of the vocabulary continues it, or
-// other options forbid those that do, and for a grammar of so many readings that finding the tokens would
-// take seconds.
+// token may have the bytes of several symbols, or a part of a character. The tokens of a state are computed
+// once. Throws UsageError if the text is incomplete and no allowed token continues it (the vocabulary has
+// none, or other options forbid them all), and if the grammar is too ambiguous to compute the tokens quickly.
 class GrammarConstraint final : public Constraint {
  public:
   // Throws the errors of grammar::Machine.

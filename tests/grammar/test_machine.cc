@@ -41,8 +41,8 @@ TEST(Machine, AListDoesNotNeedMoreStates) {
   EXPECT_LE(machine.states(), 3);
 }
 
-// A text may be ambiguous: both readings go on.
-TEST(Machine, FollowsAllReadings) {
+// A prefix may be ambiguous: all its parses go on.
+TEST(Machine, FollowsAllParses) {
   Grammar grammar;
   const int32_t start = grammar.new_rule();
   for (const char* text : {"ab", "abc", "abd", "b"}) grammar.add(start, literal(text));
@@ -72,7 +72,7 @@ TEST(Machine, RefusesRulesThatBeginWithThemselves) {
   grammar.add(start, literal("a"));
   grammar.add(start, sequence(rule(start), literal("b")));
   Machine machine(grammar);
-  expect_throw<UsageError>("expected fewer readings of a text", [&] { machine.start(); });
+  expect_throw<UsageError>("rules to expand at once", [&] { machine.start(); });
 }
 
 TEST(Grammar, HasALimit) {

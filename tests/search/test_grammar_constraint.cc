@@ -127,8 +127,8 @@ TEST(GrammarConstraint, OtherOptionsEndOrRefuseATextButDoNotCutIt) {
   });
 }
 
-// Twice as many readings with every bracket.
-TEST(GrammarConstraint, TooManyReadingsAreAnError) {
+// Every bracket doubles the number of parses.
+TEST(GrammarConstraint, TooManyParsesAreAnError) {
   const GrammarConstraint constraint(
       std::make_shared<const TokenBytes>(
           std::vector<std::string>{"", std::string(9, '['), std::string(40, '[')}),
@@ -139,8 +139,29 @@ TEST(GrammarConstraint, TooManyReadingsAreAnError) {
   std::vector<float> scores(3);
   NextTokens next(scores);
   const std::vector<int32_t> history{1};
-  expect_throw<UsageError>("expected fewer readings",
+  expect_throw<UsageError>("expected at most 10000 parses of a prefix",
                            [&] { constraint.apply({.history = history, .new_tokens = 1}, next); });
+}
+
+// Few parses of each prefix, but a state of its own after every byte.
+TEST(GrammarConstraint, TokensThatTakeTooLongToComputeAreAnError) {
+  std::vector<std::string> tokens{"", "\""};
+  for (char a = 'a'; a <= 'z'; ++a)
+    for (int length = 1; length <= 60; ++length) tokens.emplace_back(static_cast<size_t>(length), a);
+  const auto bytes = std::make_shared<const TokenBytes>(tokens);
+  const auto apply_to = [&](int alternatives) {
+    std::string schema;
+    for (int i = 0; i < alternatives; ++i)
+      schema += concat(schema.empty() ? "" : ",", R"({"type": "string", "maxLength": )", 100 + i, "}");
+    const GrammarConstraint constraint(
+        bytes, grammar::grammar_of_json_schema(concat(R"({"anyOf": [)", schema, "]}"), "schema"));
+    std::vector<float> scores(tokens.size());
+    NextTokens next(scores);
+    const std::vector<int32_t> history{1};
+    constraint.apply({.history = history, .new_tokens = 1}, next);
+  };
+  EXPECT_NO_THROW(apply_to(3));
+  expect_throw<UsageError>("expected a less ambiguous grammar", [&] { apply_to(100); });
 }
 
 TEST(GrammarConstraint, AVocabularyWithoutATokenIsAnError) {
