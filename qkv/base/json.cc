@@ -94,9 +94,7 @@ struct JsonValue::Document {
 
   // Appends a value as JSON until `out` has more than about `most` bytes.
   void write(uint32_t at, std::string& out, size_t most) const {
-    const auto some = [&](Piece piece) {
-      return quoted_json(view(piece).substr(0, std::max(most, most + 8)));
-    };
+    const auto some = [&](Piece piece) { return quoted_json(view(piece).substr(0, most + 8)); };
     const Node& node = nodes[at];
     switch (node.kind) {
       case Kind::null:

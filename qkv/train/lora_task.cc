@@ -4,7 +4,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/field_text.h"
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapters/adapter.h"
 #include "qkv/ops/quantize.h"
 
 namespace qkv::train {

@@ -11,7 +11,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/hash.h"
 #include "qkv/base/json.h"
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapters/adapter.h"
 
 namespace qkv::train {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "qkv/base/communicator.h"
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapters/adapter.h"
 #include "qkv/train/checkpoint.h"
 #include "qkv/train/observer.h"
 #include "qkv/train/options.h"

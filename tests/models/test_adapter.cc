@@ -1,6 +1,6 @@
 // LoRA adapters in PEFT's layout: those of peft (tests/golden/adapters.py), and our own.
 
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapters/adapter.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/kernels/pointwise.h"
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapters/adapter.h"
 #include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/models/hub/read_config.h"

@@ -8,7 +8,7 @@
 #include "apps/cli/messages.h"
 #include "apps/command.h"
 #include "qkv/hub/cache.h"
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapters/adapter.h"
 #include "qkv/models/hub/copies.h"
 #include "qkv/pipelines/proof/proof.h"
 

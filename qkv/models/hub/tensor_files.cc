@@ -6,7 +6,7 @@
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/gguf/gguf_model.h"
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapters/adapter.h"
 #include "qkv/models/hub/config_reader.h"
 
 namespace qkv::models {

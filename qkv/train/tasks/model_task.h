@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapters/adapter.h"
 #include "qkv/nn/named_parameters.h"
 #include "qkv/train/task.h"
 #include "qkv/train/tasks/start_folder.h"

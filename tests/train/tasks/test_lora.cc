@@ -25,7 +25,7 @@ using testing::for_each_device;
 using testing::Scratch;
 using namespace testing_task;  // NOLINT(google-build-using-namespace)
 
-struct Losses : TrainObserver {
+struct StepLosses : TrainObserver {
   std::vector<double> losses;
   void on_step(const StepReport& report) override { losses.push_back(report.loss); }
 };
@@ -151,7 +151,7 @@ TEST(Lora, OnEachDevice) {
     for_each_device([&](Device device) {
       job.options.device = device;
       job.existing = IfRunExists::replace;
-      Losses run;
+      StepLosses run;
       const TrainResult result = run_job(job, run);
       ASSERT_EQ(run.losses.size(), 6U);
       if (expected.empty()) expected = run.losses;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "qkv/io/safetensors.h"
-#include "qkv/models/hub/adapter.h"
+#include "qkv/models/hub/adapters/adapter.h"
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/weight_map.h"
 

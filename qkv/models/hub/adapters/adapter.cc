@@ -1,4 +1,4 @@
-#include "qkv/models/hub/adapter_files.h"
+#include "qkv/models/hub/adapters/adapter_files.h"
 
 #include <algorithm>
 #include <cmath>
