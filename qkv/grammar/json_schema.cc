@@ -18,15 +18,15 @@
 namespace qkv::grammar {
 namespace {
 
-// That do not restrict values.
+// Keywords that do not restrict values.
 constexpr std::array kAnnotations{
     "title",    "description", "default",       "examples",        "$schema",          "$id",
     "$comment", "$anchor",     "deprecated",    "format",          "readOnly",         "writeOnly",
     "$defs",    "definitions", "discriminator", "contentEncoding", "contentMediaType", "contentSchema"};
 constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::max();
-constexpr int64_t kMostRepeats = 10'000;  // of minItems, maxLength, ...
+constexpr int64_t kMostRepeats = 10'000;  // the limit of minItems, maxLength, ...
 constexpr size_t kMostBytes = 1 << 18, kMostProperties = 1000;
-constexpr int kMostNested = 300;  // schemas within each other, by references too
+constexpr int kMostNested = 300;  // nesting depth of schemas, references included
 constexpr std::array kBounds{"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"};
 
 bool has_type(const JsonValue& value, std::string_view type) {
@@ -74,7 +74,7 @@ class Compiler {
         return static_cast<int64_t>(number);
       value->fail(concat("an integer from 0 to ", kMostRepeats));
     }
-    // A keyword that may be there with this value alone, which changes nothing.
+    // Accepts an unsupported keyword with its neutral value only.
     void neutral(const char* key, std::string_view value) {
       const auto found = find_even_null(key);
       if (found && found->text() != value) found->fail(concat(value, " or none, as it is not supported"));
@@ -238,8 +238,8 @@ class Compiler {
     const int32_t own = grammar_.new_rule();
     rules_[schema.path()] = own;
     if (++nested_ > kMostNested)
-      throw DataError(concat(schema.path(), ": expected at most ", kMostNested,
-                             " schemas within each other, with references, found more"));
+      throw DataError(concat(schema.path(), ": expected a nesting depth of at most ", kMostNested,
+                             ", references included, found more"));
     Keywords keywords(schema);
     if (!add_reference(own, keywords) && !add_choice(own, keywords) && !add_constants(own, keywords))
       add_types(own, schema, keywords);

@@ -136,6 +136,12 @@ std::vector<std::string> TranslationTokenizer::languages() const {
   return names;
 }
 
+std::optional<int32_t> TranslationTokenizer::find_language(std::string_view language) const {
+  if (!languages_) return {};
+  const auto id = source_.id_of(concat(languages_->mark, language, languages_->mark));
+  return id && is_language(*id) ? id : std::nullopt;
+}
+
 std::string_view TranslationTokenizer::language_of(int32_t id) const {
   if (!languages_ || !source_.is_special(id)) return {};
   std::string_view token = source_.token(id).value_or("");
@@ -152,8 +158,7 @@ int32_t TranslationTokenizer::language_id(const char* what, std::string_view lan
     throw UsageError(
         concat(what, ": expected none, as the model's texts do not name their language, found ", language));
   }
-  const auto id = source_.id_of(concat(languages_->mark, language, languages_->mark));
-  if (id && is_language(*id)) return *id;
+  if (const auto id = find_language(language)) return *id;
   const std::vector<std::string> known = languages();
   throw UsageError(concat(what, ": expected one of the model's ", known.size(), " languages",
                           known.empty() ? "" : concat(" (", known.front(), " to ", known.back(), ")"),

@@ -86,6 +86,8 @@ class TranslationTokenizer {
   // Whether sources name their language; the languages' names, in the order of ids; whether an id is one.
   bool has_languages() const { return languages_.has_value(); }
   std::vector<std::string> languages() const;
+  // The token of a language; nothing if the vocabulary lacks it.
+  std::optional<int32_t> find_language(std::string_view language) const;
   bool is_language(int32_t id) const { return !language_of(id).empty(); }
 
   // Decodes ids, skipping special tokens (in Marian, <unk> is one).

@@ -169,7 +169,7 @@ TEST(JsonSchema, RefusesWhatItDoesNotApply) {
   refused(std::string(300'000, ' ') + "true", "schema: expected at most 262144 bytes, found 300004");
   std::string chain = R"({"$ref": "#/$defs/a0", "$defs": {"a1000": true)";
   for (int i = 0; i < 1000; ++i) chain += concat(", \"a", i, "\": {\"$ref\": \"#/$defs/a", i + 1, "\"}");
-  refused(chain + "}}", "expected at most 300 schemas within each other");
+  refused(chain + "}}", "expected a nesting depth of at most 300");
   refused(R"({"properties": {"a": {"type": "text"}}})",
           "schema: properties.a.type: expected types of object");
   refused(R"({"properties": {"a": {}}, "additionalProperties": {}})",

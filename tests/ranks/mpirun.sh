@@ -17,6 +17,11 @@ done
 cmp one-bf16/model.safetensors two-bf16/model.safetensors || fail "bf16: the model differs from that of one process"
 cmp -s one/model.safetensors one-bf16/model.safetensors && fail "--gradient-dtype bf16 gave the model of f32"
 
+# Also on another device, whose memory no message can read.
+"$qkv" train $run $three --device reference --max-steps 3 --out one-device
+"${ranks[@]}" $run $three --device reference --max-steps 3 --out two-device >out 2>&1 || fail "two ranks, reference" out
+cmp one-device/model.safetensors two-device/model.safetensors || fail "reference: the model differs from that of one process"
+
 # Ranks without a batch.
 "${ranks[@]}" $run --accumulate 1 --max-steps 4 --out few >out 2>&1 && fail "expected an error of ranks without a batch"
 grep -q -- "--accumulate: expected a batch in each step for each of 2 ranks, found 1" out || fail "no message" out

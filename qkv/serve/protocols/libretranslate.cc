@@ -45,8 +45,8 @@ pipelines::Languages languages_for(const ServedModel& model, const std::string& 
 }
 
 bool knows(const ServedModel& model, const std::string& source, const std::string& target) {
-  const std::vector<std::string> known = tokenizer_of(model).languages();
-  return (source == "auto" || std::ranges::count(known, source) > 0) && std::ranges::count(known, target) > 0;
+  const text::TranslationTokenizer& tokenizer = tokenizer_of(model);
+  return (source == "auto" || tokenizer.find_language(source)) && tokenizer.find_language(target);
 }
 
 // The model for a pair of languages: one whose folder names both, else one whose folder names none.
