@@ -68,8 +68,8 @@ void ExpertOptions::validate() const {
     throw UsageError(concat("groups of experts: expected equal groups of ", count,
                             " experts, of which some have ", per_token, ", found ", groups,
                             " groups, of which ", group_choices, " are chosen by the best ", group_scores));
-  if (sparse_mixer > 0 && (sigmoid || groups > 1))
-    throw UsageError("sparse_mixer: expected no sigmoid and no groups of experts, found one");
+  if (sparse_mixer > 0 && (sigmoid || groups > 1 || correction_bias))
+    throw UsageError("sparse_mixer: expected no sigmoid, groups of experts or correction, found one");
   if (shared_d_ff < 0) throw UsageError(concat("shared_d_ff: expected 0 or more, found ", shared_d_ff));
 }
 
@@ -94,7 +94,7 @@ Variable Experts::probabilities(const Variable& logits) const {
 
 Tensor Experts::within_groups(const Tensor& given) const {
   if (options_.groups == 1) return given;
-  Tensor scores = to_host(given).clone();
+  Tensor scores = given.clone();
   const auto groups = static_cast<size_t>(options_.groups);
   const auto width = static_cast<size_t>(options_.count) / groups;
   std::vector<float> best(width), of_groups(groups);
@@ -112,20 +112,19 @@ Tensor Experts::within_groups(const Tensor& given) const {
     for (auto left = static_cast<size_t>(options_.group_choices); left < groups; ++left)
       std::fill_n(row + order[left] * width, width, -std::numeric_limits<float>::infinity());
   }
-  return from_host(scores, given.device());
+  return scores;
 }
 
-Tensor Experts::chosen_by(const Tensor& logits) const {
-  if (!correction_bias_.defined() && options_.groups == 1) return largest(logits, options_.per_token);
+Tensor Experts::scores(const Tensor& logits) const {
+  if (!correction_bias_.defined() && options_.groups == 1) return logits;
   Variable scores = options_.corrects_logits ? logits : probabilities(logits);
   if (correction_bias_.defined()) scores = scores + correction_bias_.variable.value();
-  return largest(within_groups(scores.value()), options_.per_token);
+  return scores.value();
 }
 
-Variable Experts::competing(const Variable& logits, const Tensor& chosen) const {
+Variable Experts::competing(const Variable& logits, const Tensor& host, const Tensor& chosen) const {
   const int64_t tokens = chosen.rows(), count = options_.count;
   Tensor rows = Tensor::empty({2 * tokens}, DType::i32), added = Tensor::zeros({2 * tokens, count});
-  const Tensor host = to_host(logits.value());
   for (int64_t pair = 0; pair < 2 * tokens; ++pair) {
     const float* z = host.data() + pair / 2 * count;
     const int32_t* experts = chosen.data<int32_t>() + pair / 2 * 2;
@@ -140,7 +139,7 @@ Variable Experts::competing(const Variable& logits, const Tensor& chosen) const 
   return gather(logits, rows) + from_host(added, logits.value().device());
 }
 
-Variable Experts::weights(const Variable& logits, const Tensor& chosen) const {
+Variable Experts::weights(const Variable& logits, const Tensor& host, const Tensor& chosen) const {
   const int64_t tokens = chosen.rows(), count = options_.count;
   Tensor elements = Tensor::empty({chosen.numel()}, DType::i32);
   for (int64_t i = 0; i < chosen.numel(); ++i) {
@@ -149,7 +148,7 @@ Variable Experts::weights(const Variable& logits, const Tensor& chosen) const {
   if (options_.sparse_mixer > 0) {
     for (int64_t i = 0; i < chosen.numel(); ++i)
       elements.data<int32_t>()[i] = static_cast<int32_t>(i * count) + chosen.data<int32_t>()[i];
-    return gather(reshape(softmax(competing(logits, chosen)), {chosen.numel() * count, 1}), elements);
+    return gather(reshape(softmax(competing(logits, host, chosen)), {chosen.numel() * count, 1}), elements);
   }
   const auto of_chosen = [&](const Variable& x) { return gather(reshape(x, {tokens * count, 1}), elements); };
   const auto scaled = [&](const Variable& x) { return options_.scale == 1 ? x : x * options_.scale; };
@@ -165,9 +164,11 @@ Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
   if (tokens == 0) return x;
   const WeightLayout layout = context.training ? WeightLayout::packed : WeightLayout::in_place;  // not bf16
   const Variable own_logits = linear(x, router_, layout);
-  const Tensor chosen = chosen_by(own_logits.value());
+  // The only wait for a device.
+  const Tensor host = to_host(scores(own_logits.value()));
+  const Tensor chosen = largest(within_groups(host), options_.per_token);
   const Variable logits = balanced(own_logits, chosen, context.balance);
-  const Variable factors = options_.weighs_inputs ? weights(logits, chosen) : Variable();
+  const Variable factors = options_.weighs_inputs ? weights(logits, host, chosen) : Variable();
   const Groups groups = grouped(chosen, options_.count);
   std::vector<Variable> parts;
   for (size_t e = 0; e < experts_.size(); ++e) {
@@ -183,7 +184,7 @@ Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
     parts.push_back(experts_[e](read, context));
   }
   Variable outputs = gather(concatenate(parts, 0), groups.place);
-  if (!options_.weighs_inputs) outputs = outputs * weights(logits, chosen);
+  if (!options_.weighs_inputs) outputs = outputs * weights(logits, host, chosen);
   Variable y = sum(reshape(outputs, {tokens, options_.per_token, d_model}), 1);
   if (!shared_) return y;
   Variable shared = (*shared_)(x, context);

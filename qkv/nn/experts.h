@@ -63,15 +63,15 @@ class Experts final : public FeedForward {
  private:
   // The softmax of each row of logits, or their sigmoids.
   Variable probabilities(const Variable& logits) const;
-  // Scores [tokens, count], those of groups that are not chosen -infinity.
+  // Those by which experts are chosen, from logits: [tokens, count].
+  Tensor scores(const Tensor& logits) const;
+  // Scores on the host, those of groups that are not chosen -infinity.
   Tensor within_groups(const Tensor& scores) const;
-  // The experts of each row of logits, [tokens, per_token].
-  Tensor chosen_by(const Tensor& logits) const;
   // The logits of each token and each of its experts that compete with the expert, the others -infinity:
-  // [tokens * per_token, experts].
-  Variable competing(const Variable& logits, const Tensor& chosen) const;
-  // [tokens * per_token, 1], in the order of `chosen` [tokens, per_token].
-  Variable weights(const Variable& logits, const Tensor& chosen) const;
+  // [tokens * per_token, experts]. `host`: the logits on the host.
+  Variable competing(const Variable& logits, const Tensor& host, const Tensor& chosen) const;
+  // [tokens * per_token, 1], in the order of `chosen` [tokens, per_token]. `host`: the scores on the host.
+  Variable weights(const Variable& logits, const Tensor& host, const Tensor& chosen) const;
 
   ExpertOptions options_;
   Parameter router_weight_, router_bias_, correction_bias_;

@@ -296,6 +296,10 @@ TEST(FamilySettings, OfAnotherComputationAreRefusedByName) {
   expect_refusal("gemma4_text", "rope_parameters",
                  {{"full_attention", {{"rope_type", "proportional"}, {"partial_rotary_factor", 1e300}}}},
                  "a number above 0, at most 1");
+  expect_refusal("llama", "rope_scaling", {{"rope_type", "linear"}, {"factor", 2}},
+                 "null, or the positions that rope_parameters describes");
+  expect_refusal("gemma3_text_untied_biased", "rope_scaling", {{"rope_type", "linear"}, {"factor", 7}},
+                 "null, or the positions that rope_parameters describes");
   expect_refusal("phimoe", "num_experts_per_tok", 3, "expected 2");
   expect_refusal("phimoe", "router_jitter_noise", 0, "a number above 0");
   expect_refusal("phimoe", "rope_parameters", {{"rope_type", "linear"}, {"factor", 2}},

@@ -151,6 +151,14 @@ void rotary_fields(const Fields& fields, nn::LayerOptions& layer, const LlamaDef
   fields.require("high_freq_factor", scaling.high >= scaling.low, "at least low_freq_factor");
 }
 
+// With both objects, transformers reads "rope_scaling" alone.
+void require_one_meaning(const Fields& fields, const nn::PositionOptions& scaling,
+                         const nn::PositionOptions& parameters) {
+  fields.require("rope_scaling",
+                 fields.absent("rope_scaling") || fields.absent("rope_parameters") || scaling == parameters,
+                 "null, or the positions that rope_parameters describes");
+}
+
 }  // namespace
 
 Described<LanguageModelConfig> llama_base() {
@@ -189,7 +197,9 @@ void position_fields(const Fields& fields, Described<LanguageModelConfig>& model
     rotary_fields(inner, model.layer, defaults, all, defaults.first_positions > 0 ? first : 0);
   };
   if (fields.reads() || scaling.kind != Kind::none) fields.object("rope_scaling", rotary);
+  const nn::PositionOptions older = layer.attention.positions;
   fields.object("rope_parameters", rotary);
+  require_one_meaning(fields, older, layer.attention.positions);
   config.max_positions = scaling.kind == Kind::longrope ? std::min(all, scaling.first_positions) : all;
 }
 
@@ -241,10 +251,12 @@ void rotary_fields_by_kind(const Fields& fields, Described<LanguageModelConfig>&
   };
   if (fields.reads() || everywhere.attention.positions.rotary_scaling.kind != Kind::none)
     fields.object("rope_scaling", within(everywhere));
+  const nn::PositionOptions older = everywhere.attention.positions;
   fields.object("rope_parameters", [&](const Fields& kinds) {
     kinds.object("full_attention", within(everywhere));
     kinds.object("sliding_attention", within(windowed));
   });
+  require_one_meaning(fields, older, everywhere.attention.positions);
   for (nn::LayerOptions& layer : stack)
     layer.attention.positions = (layer.attention.window > 0 ? windowed : everywhere).attention.positions;
 }
