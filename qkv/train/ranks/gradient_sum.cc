@@ -132,7 +132,7 @@ Tensor GradientSum::values_of(const Bucket& bucket, const Tensor& values, size_t
 
 Tensor GradientSum::gradient_of(const Bucket& bucket, const Message& message, size_t node, size_t k) const {
   if (message.present[node * bucket.parameters.size() + k] == std::byte{0}) return {};
-  const Tensor values = values_of(bucket, message.values, node, k);
+  Tensor values = values_of(bucket, message.values, node, k);
   if (dtype_ == DType::f32) return values;
   Tensor wide = Tensor::empty(values.shape(), DType::f32, values.device());
   kernels::widen_rows({values}, wide);
