@@ -2,7 +2,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/pipelines/json_schemas.h"
+#include "qkv/pipelines/output_grammars.h"
 
 namespace qkv::apps {
 
@@ -35,7 +35,8 @@ std::string json_schema_of(const std::string& file, const pipelines::LoadedLangu
   if (file.empty()) return {};
   std::string schema = read_file(file);
   try {
-    model.json_schemas->constraint(schema, model.tokenizer, model.model->config().vocabulary);
+    model.grammars->constraint(pipelines::json_schema_grammar(schema), model.tokenizer,
+                               model.model->config().vocabulary);
   } catch (const UsageError& error) {
     std::string message = error.what();
     if (constexpr std::string_view kField = "json_schema: "; message.starts_with(kField))

@@ -41,12 +41,10 @@ bool has_type(const JsonValue& value, std::string_view type) {
 
 class Compiler {
  public:
-  explicit Compiler(const JsonValue& document) : document_(document) {
-    const int32_t start = grammar_.new_rule();
+  Compiler(const JsonValue& document, Grammar& grammar) : document_(document), grammar_(grammar) {
     make_common();
-    grammar_.add(start, {rule(rule_of(document))});
   }
-  Grammar take() { return std::move(grammar_); }
+  int32_t compile() { return rule_of(document_); }
 
  private:
   // The keywords of a schema that have been read.
@@ -421,7 +419,7 @@ class Compiler {
   }
 
   JsonValue document_;
-  Grammar grammar_;
+  Grammar& grammar_;
   int nested_ = 0;
   std::map<std::string, int32_t> rules_;  // of schemas, by their paths
   int32_t space_ = 0, character_ = 0, string_ = 0, integer_ = 0, number_ = 0, boolean_ = 0, null_ = 0,
@@ -430,15 +428,22 @@ class Compiler {
 
 }  // namespace
 
-Grammar grammar_of_json_schema(const std::string& schema, const std::string& name) {
+int32_t add_json_schema(Grammar& grammar, const std::string& schema, const std::string& name) {
   if (schema.size() > kMostBytes)
     throw DataError(concat(name, ": expected at most ", kMostBytes, " bytes, found ", schema.size()));
   const JsonValue document = parse_json(schema, name);
   try {
-    return Compiler(document).take();
+    return Compiler(document, grammar).compile();
   } catch (const UsageError& error) {  // too large
     throw DataError(concat(name, ": ", error.what()));
   }
+}
+
+Grammar grammar_of_json_schema(const std::string& schema, const std::string& name) {
+  Grammar grammar;
+  const int32_t start = grammar.new_rule();
+  grammar.add(start, {rule(add_json_schema(grammar, schema, name))});
+  return grammar;
 }
 
 }  // namespace qkv::grammar

@@ -1,6 +1,7 @@
 #pragma once
 // The JSON texts that a JSON Schema (draft 2020-12) allows, as a grammar.
 
+#include <cstdint>
 #include <string>
 
 #include "qkv/grammar/grammar.h"
@@ -19,5 +20,8 @@ namespace qkv::grammar {
 // are ignored. Throws DataError naming the place for another keyword, and for a schema that is malformed or
 // too large; Machine refuses one that no text fits. `name` begins messages.
 Grammar grammar_of_json_schema(const std::string& schema, const std::string& name);
+
+// Likewise as a rule of a grammar, whose number is returned. After an error the grammar has rules of no use.
+int32_t add_json_schema(Grammar& grammar, const std::string& schema, const std::string& name);
 
 }  // namespace qkv::grammar

@@ -79,6 +79,7 @@ jinja::Dict dict_of(const ChatMessage& message, bool in_parts) {
     part.set("text", message.content);
     dict.set("content", jinja::Value::list({jinja::Value(part)}));
   }
+  if (!message.has_content) dict.set("content", jinja::Value());
   std::optional<jinja::Value> reasoning;
   for (const auto& [key, value] : message.fields) {
     if (!value.is_null()) dict.set(key, jinja::Value::of_json(value));
@@ -188,7 +189,7 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages,
     if (const auto token = state_->tokenizer.token(*id)) context.set(name, *token);
   }
   context.set("messages", jinja::Value::list(std::move(list)));
-  context.set("tools", jinja::Value());
+  context.set("tools", options.tools ? jinja::Value::of_json(*options.tools) : jinja::Value());
   context.set("documents", jinja::Value());
   context.set("add_generation_prompt", options.add_generation_prompt);
   for (const auto& [name, value] : options.variables) context.set(name, jinja::Value::of_json(value));

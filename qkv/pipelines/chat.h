@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ struct ChatMessage {
   // Further fields of the message, such as "reasoning_content". A "content" among them, such as a list of
   // parts, replaces `content`. Fields that are null are ignored.
   std::vector<std::pair<std::string, JsonValue>> fields = {};
+  bool has_content = true;  // false: it is none, such as beside calls of tools
 };
 
 // Reads [{"role": "user", "content": "..."}, ...]. Throws DataError naming the place for a message without a
@@ -35,6 +37,8 @@ struct ChatTemplateOptions {
   // Variables of the template: {"enable_thinking", false}. Those of transformers' special tokens (bos_token,
   // eos_token, unk_token, sep_token, pad_token, cls_token, mask_token) may be replaced.
   std::vector<std::pair<std::string, JsonValue>> variables = {};
+  // Descriptions of tools that the answer may call: [{"type": "function", "function": {"name": ...}}, ...].
+  std::optional<JsonValue> tools = {};
 
   // Adds a variable that a user gives. Throws DataError with the value's path for the names of what render()
   // itself sets: messages, tools and add_generation_prompt.

@@ -5,8 +5,8 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/checks.h"
-#include "qkv/pipelines/json_schemas.h"
 #include "qkv/pipelines/nbest.h"
+#include "qkv/pipelines/output_grammars.h"
 #include "qkv/pipelines/pieces.h"
 #include "qkv/pipelines/run_engine.h"
 #include "qkv/pipelines/search_defaults.h"
@@ -16,17 +16,31 @@
 namespace qkv::pipelines {
 namespace {
 
+// The ids that are in a text: special tokens only if they are spelled.
+std::vector<int32_t> ids_in_text(const text::Tokenizer& tokenizer, search::Ids ids,
+                                 std::span<const int32_t> spelled) {
+  std::vector<int32_t> all(ids.begin(), ids.end());
+  if (spelled.empty()) return all;
+  std::erase_if(
+      all, [&](int32_t id) { return tokenizer.is_special(id) && !std::ranges::binary_search(spelled, id); });
+  return all;
+}
+
 // Streams tokens as text.
 class TextStream {
  public:
   // The prompt has been shown already; its last token determines whether the continuation begins with a
   // space.
-  TextStream(const text::Tokenizer& tokenizer, search::Ids prompt, std::function<void(std::string_view)> sink)
-      : decoder_(tokenizer), sink_(std::move(sink)) {
-    decoder_.skip(prompt);
+  TextStream(const text::Tokenizer& tokenizer, search::Ids prompt, std::vector<int32_t> spelled,
+             std::function<void(std::string_view)> sink)
+      : tokenizer_(tokenizer),
+        spelled_(std::move(spelled)),
+        decoder_(tokenizer, {.skip_special_tokens = spelled_.empty()}),
+        sink_(std::move(sink)) {
+    decoder_.skip(ids_in_text(tokenizer_, prompt, spelled_));
   }
   bool add(const search::NewToken& token) {
-    pass_on(decoder_.add(token.id));
+    for (const int32_t id : ids_in_text(tokenizer_, {&token.id, 1}, spelled_)) pass_on(decoder_.add(id));
     return true;
   }
   void finish() { pass_on(decoder_.finish()); }
@@ -36,16 +50,22 @@ class TextStream {
     if (!text.empty()) sink_(text);
   }
 
+  text::Tokenizer tokenizer_;
+  std::vector<int32_t> spelled_;
   text::StreamDecoder decoder_;
   std::function<void(std::string_view)> sink_;
 };
 
 // The text of ids that follow a prompt, including the space between them, if any.
-std::string continuation(const text::Tokenizer& tokenizer, search::Ids prompt, search::Ids ids) {
-  std::vector<int32_t> all(prompt.begin(), prompt.end());
-  all.insert(all.end(), ids.begin(), ids.end());
-  const std::string before = tokenizer.decode(prompt), whole = tokenizer.decode(all);
-  return whole.starts_with(before) ? whole.substr(before.size()) : tokenizer.decode(ids);
+std::string continuation(const text::Tokenizer& tokenizer, search::Ids prompt, search::Ids ids,
+                         std::span<const int32_t> spelled) {
+  const text::DecodeOptions options{.skip_special_tokens = spelled.empty()};
+  const std::vector<int32_t> own = ids_in_text(tokenizer, ids, spelled);
+  std::vector<int32_t> all = ids_in_text(tokenizer, prompt, spelled);
+  const std::string before = tokenizer.decode(all, options);
+  all.insert(all.end(), own.begin(), own.end());
+  const std::string whole = tokenizer.decode(all, options);
+  return whole.starts_with(before) ? whole.substr(before.size()) : tokenizer.decode(own, options);
 }
 
 void check(const GenerateOptions& options) { options.search.validate(); }
@@ -96,9 +116,12 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   if (error.empty()) error = ids_error(request.decode.source, model_->model->config().vocabulary);
   if (request.done()) return request;
   request.decode.options = after_prompt(options, tokens);
-  if (!options.json_schema.empty()) {
-    request.decode.options.constraints.push_back(model_->json_schemas->constraint(
-        options.json_schema, model_->tokenizer, model_->model->config().vocabulary));
+  if (options.grammar || !options.json_schema.empty()) {
+    const OutputGrammar grammar =
+        options.grammar ? *options.grammar : json_schema_grammar(options.json_schema);
+    request.decode.options.constraints.push_back(
+        model_->grammars->constraint(grammar, model_->tokenizer, model_->model->config().vocabulary));
+    request.spelled = grammar.spelled;
   }
   request.nbest = options.search.nbest;
   request.decode.options.nbest = with_spare_hypotheses(options.search);
@@ -109,8 +132,8 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
     return request;
   }
   if (prompt.on_text) {
-    const auto stream =
-        std::make_shared<TextStream>(model_->tokenizer, request.decode.source, prompt.on_text);
+    const auto stream = std::make_shared<TextStream>(model_->tokenizer, request.decode.source,
+                                                     request.spelled, prompt.on_text);
     request.decode.on_token = [stream](const search::NewToken& token) { return stream->add(token); };
     request.finish_text = [stream] { stream->finish(); };
   }
@@ -132,7 +155,8 @@ Generated TextGenerator::finish(GenerationRequest request, search::Decoded decod
       hypothesis.ids.pop_back();
       if (!hypothesis.token_log_probabilities.empty()) hypothesis.token_log_probabilities.pop_back();
     }
-    std::string text = continuation(model_->tokenizer, request.decode.source, hypothesis.ids);
+    std::string text =
+        continuation(model_->tokenizer, request.decode.source, hypothesis.ids, request.spelled);
     if (!is_new_text(result.completions, text)) continue;
     if (std::ssize(result.completions) == request.nbest) break;
     result.completions.push_back({std::move(text), std::move(hypothesis)});

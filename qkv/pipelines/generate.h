@@ -18,6 +18,8 @@ SearchOptions language_defaults();  // language.h
 
 namespace qkv::pipelines {
 
+struct OutputGrammar;  // output_grammars.h
+
 struct GenerateOptions {
   // forced_eos: the last of max_new_tokens is the end token.
   search::SearchOptions search = search::language_defaults();
@@ -26,6 +28,9 @@ struct GenerateOptions {
   // A JSON schema (grammar/json_schema.h): completions are JSON texts that it describes, or the beginning of
   // one if they end at a limit. Empty: none.
   std::string json_schema = {};
+  // Another grammar of completions, in place of json_schema; null: none. The special tokens that it spells
+  // are in the text.
+  std::shared_ptr<const OutputGrammar> grammar = {};
 
   // The maximum number of new tokens after a prompt, end token included; below 1: the prompt is too long.
   int64_t max_new_tokens(int64_t prompt_tokens) const {
@@ -60,6 +65,7 @@ struct GenerationRequest {
   search::Request decode;  // to submit, unless done(); a copy, as finish() reads its source
   Generated generated;
   int nbest = 1;  // completions to return; a beam search finds more, in case texts are equal
+  std::vector<int32_t> spelled = {};       // special tokens that are in texts
   std::function<void()> finish_text = {};  // passes the rest of the text to on_text
 
   // True if the prompt has an error: there is nothing to decode.

@@ -17,16 +17,16 @@
 
 namespace qkv::pipelines {
 
-class JsonSchemas;
-std::shared_ptr<JsonSchemas> new_json_schemas();
+class OutputGrammars;
+std::shared_ptr<OutputGrammars> new_output_grammars();
 
 // Loaded folders, by kind. Encoder-decoders are models::TranslationModel.
 struct LoadedLanguageModel {
   std::filesystem::path folder;
   std::shared_ptr<const models::LanguageModel> model;
   text::Tokenizer tokenizer;
-  models::GenerationDefaults generation;                           // from generation_config.json
-  std::shared_ptr<JsonSchemas> json_schemas = new_json_schemas();  // of completions, json_schemas.h
+  models::GenerationDefaults generation;                             // from generation_config.json
+  std::shared_ptr<OutputGrammars> grammars = new_output_grammars();  // of completions, output_grammars.h
 };
 
 struct LoadedTextEncoder {

@@ -31,8 +31,65 @@ TokenBytes::TokenBytes(std::vector<std::string> bytes) : bytes_(std::move(bytes)
 }
 
 GrammarConstraint::GrammarConstraint(std::shared_ptr<const TokenBytes> tokens,
-                                     const grammar::Grammar& grammar)
-    : tokens_(std::move(tokens)), machine_(grammar) {}
+                                     const grammar::Grammar& grammar, GrammarStart start)
+    : tokens_(std::move(tokens)), begin_(std::move(start)), machine_(grammar) {
+  const std::string& trigger = begin_.trigger;
+  borders_.assign(trigger.size() + 1, 0);
+  for (size_t n = 1, border = 0; n < trigger.size(); ++n) {
+    while (border > 0 && trigger[n] != trigger[border]) border = borders_[border];
+    if (trigger[n] == trigger[border]) ++border;
+    borders_[n + 1] = border;
+  }
+  Place place = start_place();
+  for (const char byte : trigger) place = after_byte(place, static_cast<uint8_t>(byte));
+  if (place == kDead)
+    throw UsageError(
+        concat("grammar: expected texts that begin with ", quoted_json(trigger), ", found none"));
+}
+
+GrammarConstraint::Place GrammarConstraint::start_place() const {
+  return begin_.trigger.empty() ? machine_.start() : ~0;
+}
+
+GrammarConstraint::Place GrammarConstraint::after_byte(Place place, uint8_t byte) const {
+  if (place == kDead || place == kFree) return place;
+  if (place >= 0) {
+    const Machine::State next = machine_.next(place, byte);
+    return next == Machine::kDead ? kDead : next;
+  }
+  const std::string& trigger = begin_.trigger;
+  auto matched = static_cast<size_t>(~place);
+  if (begin_.first && static_cast<uint8_t>(trigger[matched]) != byte)
+    return matched == 0 && (byte == ' ' || byte == '\n') ? place : kFree;
+  while (matched > 0 && static_cast<uint8_t>(trigger[matched]) != byte) matched = borders_[matched];
+  if (static_cast<uint8_t>(trigger[matched]) == byte) ++matched;
+  if (matched < trigger.size()) return ~static_cast<Place>(matched);
+  Machine::State state = machine_.start();
+  for (const char one : trigger) {
+    state = machine_.next(state, static_cast<uint8_t>(one));
+    if (state == Machine::kDead) return kDead;
+  }
+  return state;
+}
+
+// Tokens without bytes, such as special ones, come between free texts, and are in none of the grammar.
+GrammarConstraint::Place GrammarConstraint::after_token(Place place, int32_t id) const {
+  if (id < 0 || id >= tokens_->size() || tokens_->of(id).empty())
+    return place >= 0 ? kDead : place == kDead || place == kFree ? place : begin_.first ? kFree : ~0;
+  for (const char byte : tokens_->of(id)) place = after_byte(place, static_cast<uint8_t>(byte));
+  return place;
+}
+
+GrammarConstraint::Allowed GrammarConstraint::allowed_before_trigger(Place place) const {
+  Allowed allowed{
+      .tokens = std::vector<bool>(static_cast<size_t>(tokens_->size()), true), .any = true, .end = true};
+  allowed.all = true;
+  for (const int32_t id : tokens_->sorted()) {
+    if (place == kFree || after_token(place, id) != kDead) continue;
+    allowed.tokens[static_cast<size_t>(id)] = allowed.all = false;
+  }
+  return allowed;
+}
 
 GrammarConstraint::Allowed GrammarConstraint::allowed_in(Machine::State state) const {
   Allowed allowed{.tokens = std::vector<bool>(static_cast<size_t>(tokens_->size())),
@@ -74,16 +131,14 @@ std::shared_ptr<const GrammarConstraint::Allowed> GrammarConstraint::after(Ids o
     allowed_.clear();
     machine_.clear();
   }
-  Machine::State state = machine_.start();
+  Place place = start_place();
   for (const int32_t id : output) {
-    if (id < 0 || id >= tokens_->size() || tokens_->of(id).empty()) return nullptr;
-    for (const char byte : tokens_->of(id)) {
-      state = machine_.next(state, static_cast<uint8_t>(byte));
-      if (state == Machine::kDead) return nullptr;
-    }
+    place = after_token(place, id);
+    if (place == kDead) return nullptr;
   }
-  std::shared_ptr<const Allowed>& known = allowed_[state];
-  if (!known) known = std::make_shared<const Allowed>(allowed_in(state));
+  std::shared_ptr<const Allowed>& known = allowed_[place];
+  if (!known)
+    known = std::make_shared<const Allowed>(place >= 0 ? allowed_in(place) : allowed_before_trigger(place));
   return known;
 }
 
@@ -93,6 +148,7 @@ void GrammarConstraint::apply(const StepContext& context, NextTokens& next) cons
     throw UsageError(concat("grammar: expected a vocabulary with a token that goes on after ",
                             quoted_json(text_of(context.output())), ", found none"));
   }
+  if (allowed && allowed->all) return;
   bool left = false;
   for (int32_t id = 0; id < next.vocabulary(); ++id) {
     const bool known = allowed && id < tokens_->size() && allowed->tokens[static_cast<size_t>(id)];

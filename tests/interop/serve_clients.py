@@ -3,7 +3,7 @@
     python tests/interop/serve_clients.py build/release/bin/qkv
 
 Needs scripts/packages-pypi.txt from PyPI, and Debian's wrk. Starts a server with the small folders of the tests and checks:
-OpenAI's client (models, completions, chats, streams, embeddings, errors), LibreTranslate's, Hugging Face's InferenceClient, the
+OpenAI's client (models, completions, chats, tools, streams, embeddings, errors), LibreTranslate's, Hugging Face's InferenceClient, the
 metrics' format, a client that leaves its stream, several hundred mixed requests at a time against the command line's results,
 64 connections of wrk, and every route of the OpenAPI document with schemathesis: no answer 5xx, none that the document does not
 describe.
@@ -40,11 +40,13 @@ def check(good, what):
 
 
 def chat_folder(parent):
-    """The folder of the language model, with a chat template and room for 4,000 tokens; beside it another one, whose vocabulary
-    has all bytes."""
-    FOLDERS["bytes"] = Path(parent) / "bytes"
-    shutil.copytree(ROOT / "tests/apps/golden/hub/SmolLM2-135M", FOLDERS["bytes"])
-    (FOLDERS["bytes"] / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+    """The folder of the language model, with a chat template and room for 4,000 tokens; beside it two whose vocabulary has all
+    bytes, the second with a template that shows tools."""
+    for name, template in (("bytes", CHAT_TEMPLATE), ("tools", (ROOT / "tests/jinja/templates/qwen25_tools.jinja").read_text())):
+        FOLDERS[name] = Path(parent) / name
+        shutil.copytree(ROOT / "tests/apps/golden/hub/SmolLM2-135M", FOLDERS[name])
+        (FOLDERS[name] / "chat_template.jinja").write_text(template)
+    (FOLDERS["tools"] / "generation_config.json").write_text(json.dumps({"eos_token_id": [0, 2]}))
     folder = Path(parent) / "chat"
     shutil.copytree(FOLDERS["llama"], folder)
     config = json.loads((folder / "config.json").read_text())
@@ -166,6 +168,33 @@ def openai_answers_in_json(url):
     check(whole.message.content.startswith("{"), f"openai: chat, an object, {whole.finish_reason}")
 
 
+def openai_calls_of_tools(url):
+    from typing import Literal
+
+    import openai
+    import pydantic
+
+    class Weather(pydantic.BaseModel):
+        city: Literal["Rome", "Oslo"]
+        days: int = pydantic.Field(ge=1, le=7)
+
+    client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+    asked = dict(model="tools", messages=USER, max_tokens=300, temperature=50, seed=3, tool_choice="required",
+                 tools=[openai.pydantic_function_tool(Weather)])
+    answer = client.chat.completions.parse(**asked).choices[0]
+    calls = answer.message.tool_calls
+    check(answer.finish_reason == "tool_calls" and calls and all(isinstance(call.function.parsed_arguments, Weather) for call in calls),
+          f"openai: chat, {len(calls or [])} calls of tools, parsed")
+    with client.chat.completions.stream(**asked) as stream:
+        done = [event.parsed_arguments for event in stream if event.type == "tool_calls.function.arguments.done"]
+        streamed = stream.get_final_completion().choices[0].message.tool_calls
+    check([call.function.arguments for call in streamed] == [call.function.arguments for call in calls] and len(done) == len(calls),
+          "openai: chat, calls in a stream")
+    results = [{"role": "tool", "tool_call_id": call.id, "content": "warm"} for call in calls]
+    more = client.chat.completions.create(**asked | {"messages": [*USER, answer.message, *results], "tool_choice": "auto", "max_tokens": 4})
+    check(more.usage.prompt_tokens > 0, "openai: chat, the results of calls")
+
+
 def libretranslate_client(url, qkv):
     from libretranslatepy import LibreTranslateAPI
     client = LibreTranslateAPI(url + "/")
@@ -282,6 +311,7 @@ def main():
         openai_client(url)
         openai_chats(url)
         openai_answers_in_json(url)
+        openai_calls_of_tools(url)
         libretranslate_client(url, qkv)
         inference_client(url)
         leaving_client(url)

@@ -85,6 +85,55 @@ TEST(GrammarConstraint, AllowsTheTokensThatGoOn) {
   EXPECT_GT(ended, 5);
 }
 
+// All outputs of up to three tokens after an opening, against a search for the trigger in the whole text.
+TEST(GrammarConstraint, LeavesTheTextBeforeATriggerFree) {
+  const auto tokens = std::make_shared<const TokenBytes>(kParts);
+  const grammar::Grammar described = grammar::grammar_of_json_schema(kSchemas[0], "schema");
+  grammar::Machine machine(described);
+  for (const bool first : {false, true}) {
+    const GrammarStart start{.trigger = "{\"a", .first = first};
+    const GrammarConstraint constraint(tokens, described, start);
+    // NUL: a token without bytes.
+    const auto allowed = [&](const std::string& text) {
+      const size_t at = text.find(start.trigger);
+      const bool counts = at != text.npos && (!first || text.find_first_not_of(" \n") == at);
+      return !counts || begins(machine, text.substr(at));
+    };
+    int64_t free = 0, inside = 0, forbidden = 0;
+    std::vector<std::vector<int32_t>> open{{}, {2, 4}, {13, 14}, {7, 2}, {2, 2}};
+    for (int length = 0; length < 3; ++length) {
+      std::vector<std::vector<int32_t>> longer;
+      for (const std::vector<int32_t>& output : open) {
+        std::string text;
+        for (const int32_t id : output)
+          text += kParts[static_cast<size_t>(id)].empty() ? std::string(1, '\0')
+                                                          : kParts[static_cast<size_t>(id)];
+        const std::vector<float> scores = scores_after(constraint, output, 0);
+        for (int32_t id = 1; id < std::ssize(kParts); ++id) {
+          const std::string& own = kParts[static_cast<size_t>(id)];
+          const std::string reached = text + (own.empty() ? std::string(1, '\0') : own);
+          const bool expected = allowed(reached);
+          ASSERT_EQ(scores[static_cast<size_t>(id)] != kImpossible, expected) << text << " + " << own;
+          const bool is_inside = reached.find(start.trigger) != reached.npos;
+          ++(!expected ? forbidden : is_inside ? inside : free);
+          if (!expected || longer.size() > 3000) continue;
+          longer.push_back(output);
+          longer.back().push_back(id);
+        }
+        if (text.find(start.trigger) == text.npos) {
+          EXPECT_NE(scores[kEnd], kImpossible) << "a text may end";
+        }
+      }
+      open = std::move(longer);
+    }
+    EXPECT_GT(free, 1000);
+    EXPECT_GT(inside, 10);
+    EXPECT_GT(forbidden, 10);
+  }
+  expect_throw<UsageError>("texts that begin with \"x\"",
+                           [&] { GrammarConstraint(tokens, described, {.trigger = "x"}); });
+}
+
 TEST(GrammarConstraint, FindsTokensOfAStateOnce) {
   std::vector<std::string> many(20'000);
   for (size_t i = 1; i < many.size(); ++i) many[i] = std::to_string(i);

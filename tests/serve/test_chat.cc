@@ -339,8 +339,7 @@ TEST_F(Chats, TakeNeutralValues) {
 
 TEST_F(Chats, RefuseWhatTheyDoNotDo) {
   const json function{{"type", "function"}, {"function", {{"name", "f"}}}};
-  refused({{"tools", {function}}}, {"tools"});
-  refused({{"tool_choice", "required"}}, {"tool_choice"});
+  refused({{"tools", {function}}}, {"tools: expected none, as the chat template of model 'chat'"});
   refused({{"functions", {{{"name", "f"}}}}}, {"functions"});
   refused({{"response_format", {{"type", "grammar"}}}}, {"response_format.type", "grammar"});
   refused({{"response_format", {{"type", "json_schema"}}}},

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/search_defaults.h"
+#include "qkv/pipelines/tools/tools.h"
 #include "qkv/serve/protocols/openai_fields.h"
 #include "qkv/serve/service.h"
 
@@ -55,14 +58,29 @@ ResponseJson choice_json(const ChoicePart& part, const char* key, ResponseJson s
           {"finish_reason", part.finish_reason ? ResponseJson(part.finish_reason) : ResponseJson(nullptr)}};
 }
 
+ResponseJson calls_json(const ChoicePart& part, bool is_delta) {
+  ResponseJson calls = ResponseJson::array();
+  for (const auto& [id, name, arguments] : part.calls) {
+    ResponseJson& call = calls.emplace_back(ResponseJson::object());
+    if (is_delta) call["index"] = part.first_call + calls.size() - 1;
+    call.update({{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}});
+  }
+  return calls;
+}
+
 ResponseJson chat_choice(ChoicePart part) {
   ResponseJson message{{"role", "assistant"}, {"content", std::move(part.text)}, {"refusal", nullptr}};
+  if (!part.calls.empty()) {
+    if (message["content"] == "") message["content"] = nullptr;
+    message["tool_calls"] = calls_json(part, false);
+  }
   return choice_json(part, "message", std::move(message));
 }
 
 ResponseJson chat_delta(ChoicePart part) {
   ResponseJson delta = ResponseJson::object();
   if (!part.text.empty()) delta["content"] = std::move(part.text);
+  if (!part.calls.empty()) delta["tool_calls"] = calls_json(part, true);
   return choice_json(part, "delta", std::move(delta));
 }
 
@@ -99,17 +117,38 @@ std::string content_of(const JsonValue& content) {
   return text;
 }
 
-pipelines::ChatMessage message_of(const JsonValue& given) {
-  pipelines::ChatMessage message{given["role"].string(), content_of(given["content"])};
-  if (std::ranges::find(kRoles, message.role) == kRoles.end()) {
+// The calls of an earlier answer, which a client sends back.
+std::vector<pipelines::ToolCall> calls_of(const JsonValue& given) {
+  std::vector<pipelines::ToolCall> calls;
+  for (const JsonValue& one : given.items()) {
+    if (one.string_or("type", "function") != "function") one["type"].fail("\"function\"");
+    const JsonValue function = one["function"], arguments = function["arguments"];
+    const std::string json = arguments.string();
+    if (!parse_json(json, arguments.path()).is_object()) arguments.fail("the JSON of an object");
+    calls.push_back({one.string_or("id", ""), function["name"].string(), json});
+  }
+  return calls;
+}
+
+pipelines::ChatMessage message_of(const JsonValue& given,
+                                  const std::optional<pipelines::CallFormat>& format) {
+  const std::string role = given["role"].string();
+  if (std::ranges::find(kRoles, role) == kRoles.end()) {
     std::string roles;
     for (const char* one : kRoles) roles += concat(roles.empty() ? "" : ", ", one);
     given["role"].fail(concat("one of ", roles));
   }
+  const std::optional<JsonValue> calls = given.find("tool_calls");
+  const bool has_calls = calls && calls->size() > 0;
+  if (has_calls && role != "assistant") calls->fail("none, as only an assistant calls tools");
+  if (has_calls && !format) calls->fail("none, as the model's chat template shows no calls of tools");
+  const std::string content = has_calls && !given.has("content") ? "" : content_of(given["content"]);
+  pipelines::ChatMessage message{role, content};
+  if (has_calls) message = pipelines::message_with_calls(*format, content, calls_of(*calls));
   given.members([&](std::string_view name, const JsonValue& value) {
     // Clients send an earlier answer back with its empty fields.
     const bool is_neutral = value.is_null() || (value.is_array() && value.size() == 0);
-    if (name == "role" || name == "content" || is_neutral) return;
+    if (name == "role" || name == "content" || name == "tool_calls" || is_neutral) return;
     if (name != "name" && name != "tool_call_id" && name != "reasoning_content")
       value.fail("none, as it is not supported");
     if (!value.is_string()) value.fail("a text");
@@ -118,29 +157,26 @@ pipelines::ChatMessage message_of(const JsonValue& given) {
   return message;
 }
 
-std::vector<pipelines::ChatMessage> messages_of(const JsonValue& given) {
+std::vector<pipelines::ChatMessage> messages_of(const JsonValue& given,
+                                                const std::optional<pipelines::CallFormat>& format) {
   if (!given.is_array() || given.size() == 0) given.fail("a list of at least one message");
   std::vector<pipelines::ChatMessage> messages;
-  for (const JsonValue& one : given.items()) messages.push_back(message_of(one));
+  for (const JsonValue& one : given.items()) messages.push_back(message_of(one, format));
   return messages;
 }
 
 // ---- The request
 
 void refuse_unsupported(Fields& fields) {
-  for (const char* name : {"tools", "functions", "audio", "prediction", "store"})
-    require_absent(fields, name);
-  for (const char* name : {"tool_choice", "function_call"}) {
-    const auto choice = fields.find(name);
-    if (choice && choice->string() != "none" && choice->string() != "auto")
-      choice->fail("\"none\", as tools are not supported");
-  }
+  for (const char* name : {"functions", "audio", "prediction", "store"}) require_absent(fields, name);
+  if (const auto choice = fields.find("function_call");
+      choice && choice->string() != "none" && choice->string() != "auto")
+    choice->fail("\"none\", as it is not supported: \"tools\" are");
   if (const auto modalities = fields.find("modalities")) {
     for (const JsonValue& one : modalities->items()) {
       if (one.string() != "text") one.fail("\"text\", as no other modality is supported");
     }
   }
-  fields.find("parallel_tool_calls");  // of tools that there are not
   fields.find("metadata");
 }
 
@@ -164,6 +200,41 @@ pipelines::ChatTemplateOptions template_options(Fields& fields) {
   return options;
 }
 
+// Reads "tools", "tool_choice" and "parallel_tool_calls".
+void read_tools(Fields& fields, const ServedModel& model, pipelines::ChatTemplateOptions& prompting,
+                CompletionOptions& options) {
+  const auto given = fields.find("tools"), choice = fields.find("tool_choice"),
+             parallel = fields.find("parallel_tool_calls");
+  pipelines::ToolChoice chosen{.parallel = !parallel || parallel->boolean()};
+  const std::string word = !choice ? "auto" : choice->is_object() ? "" : choice->string();
+  if (!word.empty() && word != "auto" && word != "none" && word != "required")
+    choice->fail(R"("none", "auto", "required" or {"type": "function", "function": {"name": ...}})");
+  if (!given || given->size() == 0) {
+    if (word != "auto" && word != "none") choice->fail("\"none\" or \"auto\" without tools");
+    return;
+  }
+  std::vector<pipelines::Tool> tools = pipelines::tools_of(*given);
+  if (word == "none") return;
+  const std::optional<pipelines::CallFormat>& format = model.pipelines().calls;
+  if (!format) {
+    throw HttpError(400, concat("tools: expected none, as the chat template of model '", model.name(),
+                                "' shows none, or calls of an unknown form, found ", tools.size()));
+  }
+  chosen.required = word != "auto";
+  if (word.empty()) {
+    const JsonValue name = (*choice)["function"]["name"];
+    std::erase_if(tools, [only = name.string()](const pipelines::Tool& tool) { return tool.name != only; });
+    if (tools.empty()) name.fail("the name of a tool");
+    chosen.parallel = false;
+  }
+  if (!options.generate.json_schema.empty())
+    throw HttpError(400, "response_format: expected \"text\" beside tools, found another one");
+  prompting.tools = *given;
+  options.calls = *format;
+  options.generate.grammar =
+      std::make_shared<const pipelines::OutputGrammar>(pipelines::tools_grammar(*format, tools, chosen));
+}
+
 void set_max_tokens(Fields& fields, search::SearchOptions& search) {
   const auto most = fields.integer("max_completion_tokens");
   if (!most) return;
@@ -177,10 +248,11 @@ void set_max_tokens(Fields& fields, search::SearchOptions& search) {
 void complete_chat(Service& service, const ExchangeHandle& exchange) {
   Fields fields(*exchange);
   const std::string name = fields.text("model");
-  const std::vector<pipelines::ChatMessage> messages = messages_of(fields.required("messages"));
-  const pipelines::ChatTemplateOptions prompting = template_options(fields);
+  const JsonValue given = fields.required("messages");
+  pipelines::ChatTemplateOptions prompting = template_options(fields);
   refuse_unsupported(fields);
   const ModelHandle model = chat_model(service, name);
+  const std::vector<pipelines::ChatMessage> messages = messages_of(given, model->pipelines().calls);
   const pipelines::TextGenerator& generator = *model->pipelines().generator;
   CompletionOptions options;
   options.model = model->name();
@@ -188,6 +260,7 @@ void complete_chat(Service& service, const ExchangeHandle& exchange) {
   options.generate.search.max_new_tokens = kMostTokens;
   read_completion_fields(fields, chat_names(), pipelines::sampling_defaults(generator.model().generation),
                          options);
+  read_tools(fields, *model, prompting, options);
   set_max_tokens(fields, options.generate.search);
   require_min_tokens(options.generate.search);
   options.logprobs = fields.boolean("logprobs");
@@ -211,8 +284,9 @@ Route chat_completions_route() {
   fields.insert(fields.begin() + 1,
                 required("messages",
                          R"([{role: "system" | "developer" | "user" | "assistant" | "tool",
-  content: string | [{type: "text", text: string}], name?: string | null, tool_call_id?: string | null,
-  reasoning_content?: string | null}](1..))"));
+  content?: string | [{type: "text", text: string}] | null, name?: string | null, tool_call_id?: string | null,
+  reasoning_content?: string | null, tool_calls?: [{id?: string | null, type?: "function" | null,
+  function: {name: string, arguments: string}}] | null}](1..))"));
   fields.insert(
       fields.end(),
       {whole("max_completion_tokens", between(1, kMostTokens), "Equal to max_tokens"), flag("logprobs"),
@@ -220,16 +294,22 @@ Route chat_completions_route() {
        flag("add_generation_prompt", "The prompt ends with the beginning of an answer", "true"),
        flag("continue_final_message", "The answer continues the last message"),
        optional("chat_template_kwargs", "object", "Variables of the chat template"),
-       optional("tools", "[any](..0)", kUnsupported), optional("functions", "[any](..0)", kUnsupported),
-       optional("tool_choice", R"("none" | "auto")"), optional("function_call", R"("none" | "auto")"),
-       optional("parallel_tool_calls", "boolean"), optional("modalities", R"(["text"])"),
-       optional("audio", "{}", kUnsupported), optional("prediction", "{}", kUnsupported),
-       optional("store", "false", kUnsupported), optional("metadata", "any")});
+       optional("tools",
+                R"([{type: "function", function: {name: string, description?: string | null, parameters?: any,
+  strict?: boolean | null}}](..128))"),
+       optional("tool_choice",
+                R"("none" | "auto" | "required" | {type: "function", function: {name: string}})"),
+       flag("parallel_tool_calls", "Several calls in an answer", "true"),
+       optional("functions", "[any](..0)", kUnsupported), optional("function_call", R"("none" | "auto")"),
+       optional("modalities", R"(["text"])"), optional("audio", "{}", kUnsupported),
+       optional("prediction", "{}", kUnsupported), optional("store", "false", kUnsupported),
+       optional("metadata", "any")});
   return post(
       "/v1/chat/completions", complete_chat, "Answer a conversation.", std::move(fields),
       R"({id: string, object: "chat.completion", created: integer, model: string, seed?: integer(0..) 'Of sampling.',
-  choices: [{index: integer(0..), message: {role: "assistant", content: string, refusal?: string | null},
-    finish_reason: "stop" | "length", logprobs: {content: [ChatToken], refusal?: string | null} | null}],
+  choices: [{index: integer(0..), message: {role: "assistant", content: string | null, refusal?: string | null,
+      tool_calls?: [{id: string, type: "function", function: {name: string, arguments: string}}]},
+    finish_reason: "stop" | "length" | "tool_calls", logprobs: {content: [ChatToken], refusal?: string | null} | null}],
   usage: Usage})",
       {.streams = true});
 }

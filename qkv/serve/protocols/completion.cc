@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "qkv/pipelines/tools/call_reader.h"
 #include "qkv/search/language.h"
 #include "qkv/serve/protocols/stop_texts.h"
 #include "qkv/serve/work/runs.h"
@@ -17,11 +19,26 @@ namespace {
 
 // A choice while it grows. Its texts and tokens arrive on the worker's thread.
 struct Choice {
-  Choice(const std::vector<std::string>& stop_texts, const text::Tokenizer& tokenizer)
-      : stops(stop_texts), decoder(tokenizer) {}
+  Choice(const std::vector<std::string>& stop_texts, const text::Tokenizer& tokenizer,
+         const std::optional<pipelines::CallFormat>& format)
+      : stops(stop_texts), decoder(tokenizer) {
+    if (format) reader.emplace(*format);
+  }
+
+  void add(std::string_view piece) {
+    const std::string certain = stops.add(piece);
+    text += reader ? reader->add(certain, calls) : certain;
+  }
+  void finish() {
+    const std::string rest = stops.finish();
+    text += reader ? reader->add(rest, calls) + reader->finish() : rest;
+  }
 
   StopTexts stops;
-  std::string text;  // shown so far, or since the last event
+  std::optional<pipelines::CallReader> reader;  // of calls, if they may come
+  std::string text;                             // shown so far, or since the last event
+  std::vector<pipelines::ToolCall> calls;       // likewise
+  size_t past_calls = 0;                        // in earlier events
   // With logprobs: what each token adds to the text. The last token of a character has it, others have none.
   text::StreamDecoder decoder;
   std::vector<ChoiceToken> tokens;
@@ -34,6 +51,17 @@ struct Choice {
 int64_t letters_of(std::string_view text) {
   return std::ranges::count_if(text,
                                [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; });
+}
+
+// Nine characters, as Mistral's templates require.
+std::string call_id(const std::string& of) {
+  uint64_t number = std::hash<std::string>()(of);
+  std::string id(9, '0');
+  for (char& digit : id) {
+    digit = "0123456789abcdefghijklmnopqrstuvwxyz"[number % 36];
+    number /= 36;
+  }
+  return id;
 }
 
 // Tokens of all prompts, each as often as it has choices.
@@ -62,7 +90,7 @@ class CompletionHandler {
         echoes_.push_back(prompts[p].ids.empty() ? prompts[p].text : tokenizer().decode(prompts[p].ids));
       for (size_t j = 0; j < options_.choices; ++j) {
         prompts_.push_back({.ids = read.decode.source, .key = prompts_.size() + 1});
-        choices_.emplace_back(options_.stops, tokenizer());
+        choices_.emplace_back(options_.stops, tokenizer(), options_.calls);
       }
     }
   }
@@ -93,7 +121,7 @@ class CompletionHandler {
         choice.decoder.skip(ids);
         if (!ids.empty()) choice.last_id = ids.back();
       }
-      self->prompts_[i].on_text = [&choice](std::string_view text) { choice.text += choice.stops.add(text); };
+      self->prompts_[i].on_text = [&choice](std::string_view text) { choice.add(text); };
     }
     if (self->options_.prompt_only) return self->finish_without_tokens();
     generate(
@@ -159,7 +187,7 @@ class CompletionHandler {
     if (options_.logprobs && !tokenizer().is_special(token.id)) note(choice, token);
     if (options_.stream) {
       open(i);
-      if (!choice.text.empty()) send_event(i, nullptr);
+      if (!choice.text.empty() || !choice.calls.empty()) send_event(i, nullptr);
     }
     return !choice.stops.stopped();
   }
@@ -193,11 +221,16 @@ class CompletionHandler {
   // What the choice has gained since the last event.
   ChoicePart take(size_t i, const char* finish_reason) {
     Choice& choice = choices_[i];
-    return {.index = i,
-            .text = std::exchange(choice.text, {}),
-            .logprobs = options_.logprobs,
-            .tokens = std::exchange(choice.tokens, {}),
-            .finish_reason = finish_reason};
+    ChoicePart part{.index = i,
+                    .text = std::exchange(choice.text, {}),
+                    .logprobs = options_.logprobs,
+                    .tokens = std::exchange(choice.tokens, {}),
+                    .calls = std::exchange(choice.calls, {}),
+                    .first_call = choice.past_calls,
+                    .finish_reason = finish_reason};
+    for (pipelines::ToolCall& call : part.calls)
+      call.id = call_id(concat(exchange_->request_id(), ' ', i, ' ', choice.past_calls++));
+    return part;
   }
 
   ResponseJson object(ResponseJson choices) const {
@@ -219,15 +252,16 @@ class CompletionHandler {
   }
 
   const char* finish_reason(size_t i, const pipelines::Generated& result) {
-    const bool complete = result.completions.at(0).hypothesis.complete;
-    return complete || choices_[i].stops.stopped() ? "stop" : "length";
+    const Choice& choice = choices_[i];
+    if (!result.completions.at(0).hypothesis.complete && !choice.stops.stopped()) return "length";
+    return choice.past_calls + choice.calls.size() > 0 ? "tool_calls" : "stop";
   }
 
   // The last event of a choice, while others may go on.
   void end_choice(size_t i, const pipelines::Generated& result) {
     Choice& choice = choices_[i];
     if (std::exchange(choice.ended, true)) return;
-    choice.text += choice.stops.finish();
+    choice.finish();
     end_tokens(choice);
     open(i);
     send_event(i, finish_reason(i, result));
@@ -249,7 +283,7 @@ class CompletionHandler {
         if (options_.stream) {
           end_choice(i, results[i]);
         } else {
-          choices_[i].text += choices_[i].stops.finish();
+          choices_[i].finish();
           end_tokens(choices_[i]);
           choices.push_back(form_.choice(take(i, finish_reason(i, results[i]))));
         }

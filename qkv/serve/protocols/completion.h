@@ -3,11 +3,13 @@
 // in JSON is a form: that of texts (text_completion.cc) or of chats (chat_completion.cc).
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/tools/call_format.h"
 #include "qkv/serve/protocols/exchange.h"
 #include "qkv/serve/protocols/json_text.h"
 
@@ -35,7 +37,9 @@ struct ChoicePart {
   std::string text = {};
   bool logprobs = false;                 // wanted
   std::vector<ChoiceToken> tokens = {};  // with logprobs
-  const char* finish_reason = nullptr;   // "stop" or "length"; null: it goes on
+  std::vector<pipelines::ToolCall> calls = {};
+  size_t first_call = 0;                // the calls that the choice had before these
+  const char* finish_reason = nullptr;  // "stop", "length" or "tool_calls"; null: it goes on
 };
 
 struct CompletionForm {
@@ -56,9 +60,10 @@ struct CompletionOptions {
   std::vector<std::string> stops;  // a choice ends before the first of these texts
   bool echo = false;               // choices begin with the prompt
   bool stream = false, stream_usage = false;
-  bool logprobs = false;     // of the chosen tokens, and with echo of the prompt's
-  int top_logprobs = 0;      // most likely tokens in the place of each chosen one
-  bool prompt_only = false;  // nothing is generated
+  bool logprobs = false;                            // of the chosen tokens, and with echo of the prompt's
+  int top_logprobs = 0;                             // most likely tokens in the place of each chosen one
+  bool prompt_only = false;                         // nothing is generated
+  std::optional<pipelines::CallFormat> calls = {};  // choices may call tools in this format
 };
 
 // Answers the exchange in the form, which must live as long. Throws before anything is sent, such as

@@ -20,6 +20,7 @@
 #include "qkv/pipelines/rerank.h"
 #include "qkv/pipelines/score.h"
 #include "qkv/pipelines/tag.h"
+#include "qkv/pipelines/tools/call_format.h"
 #include "qkv/pipelines/translate.h"
 #include "qkv/serve/work/decode_worker.h"
 #include "qkv/serve/work/encode_worker.h"
@@ -41,6 +42,7 @@ struct Pipelines {
   std::optional<pipelines::TextGenerator> generator;
   std::optional<pipelines::TextScorer> scorer;
   std::optional<pipelines::ChatTemplate> chat;
+  std::optional<pipelines::CallFormat> calls;  // of tools in chats
   std::string no_chat;  // why a language model has no chat template, or none that can be read
   std::optional<pipelines::TextEmbedder> embedder;
   pipelines::TextEmbedOptions embed_options;  // the folder's

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "qkv/pipelines/generate.h"
-#include "qkv/pipelines/json_schemas.h"
+#include "qkv/pipelines/output_grammars.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::pipelines {
@@ -106,7 +106,8 @@ TEST(JsonSchemas, BadOnesAreRefusedByTheirPlace) {
 TEST(JsonSchemas, AreKept) {
   const LoadedLanguageModel& model = generator().model();
   const auto of = [&](const std::string& schema) {
-    return model.json_schemas->constraint(schema, model.tokenizer, model.model->config().vocabulary);
+    return model.grammars->constraint(json_schema_grammar(schema), model.tokenizer,
+                                      model.model->config().vocabulary);
   };
   const auto first = of("true");
   EXPECT_EQ(of("true"), first);

@@ -1,0 +1,212 @@
+#include "qkv/pipelines/tools/call_format.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "qkv/base/error.h"
+
+namespace qkv::pipelines {
+namespace {
+
+constexpr const char* kQuestion = "qkv question";
+constexpr const char* kAnswer = "qkv answer";
+constexpr const char* kTools =
+    R"([{"type": "function", "function": {"name": "qkv_tool", "description": "qkv tool", "parameters":
+    {"type": "object", "properties": {"qkv_parameter": {"type": "string", "description": "qkv parameter"}},
+    "required": ["qkv_parameter"]}}}])";
+
+// Mistral's templates require ids of nine characters.
+const ToolCall kFirst{"qkvcall01", "qkv_first", R"({"qkv_first_key": "qkv_first_value"})"};
+const ToolCall kSecond{"qkvcall02", "qkv_second", R"({"qkv_second_key": "qkv_second_value"})"};
+
+// The prompt of messages that begin with kQuestion, from the question's end on; nothing if the template
+// refuses them.
+std::optional<std::string> after_question(const ChatTemplate& chat,
+                                          const std::vector<ChatMessage>& messages) {
+  const ChatTemplateOptions options{.add_generation_prompt = false, .tools = parse_json(kTools, "tools")};
+  try {
+    const std::string prompt = chat.render(messages, options);
+    const size_t at = prompt.find(kQuestion);
+    if (at != prompt.npos) return prompt.substr(at + std::string_view(kQuestion).size());
+  } catch (const Error&) {
+  }
+  return {};
+}
+
+std::vector<ChatMessage> conversation(const CallFormat& format, std::span<const ToolCall> calls) {
+  std::vector<ChatMessage> messages{{"user", kQuestion}, message_with_calls(format, "", calls)};
+  for (const ToolCall& call : calls) {
+    messages.push_back({.role = "tool",
+                        .content = "qkv result",
+                        .fields = {{"tool_call_id", parse_json(quoted_json(call.id), "id")},
+                                   {"name", parse_json(quoted_json(call.name), "name")}}});
+  }
+  messages.push_back({"assistant", kAnswer});
+  messages.push_back({"user", "qkv end"});
+  return messages;
+}
+
+// The object {KEY: VALUE} of a call, with any spaces.
+std::optional<text::ByteRange> find_arguments(std::string_view text, const ToolCall& call) {
+  const std::string key = concat('"', call.name, "_key\""), value = concat('"', call.name, "_value\"");
+  const size_t at = text.find(key), of_value = text.find(value, at);
+  if (at == text.npos || at == 0 || of_value == text.npos) return {};
+  const size_t open = text.find_last_not_of(kBlanks, at - 1);
+  const size_t close = text.find_first_not_of(kBlanks, of_value + value.size());
+  if (open == text.npos || close == text.npos || text[open] != '{' || text[close] != '}') return {};
+  return text::ByteRange{open, close + 1};
+}
+
+struct Place {
+  text::ByteRange first, second;  // of NAME and ARGUMENTS, as they come
+  bool arguments_first;
+};
+
+std::optional<Place> find_call(std::string_view text, const ToolCall& call) {
+  const size_t at = text.find(call.name);
+  const std::optional<text::ByteRange> arguments = find_arguments(text, call);
+  if (!arguments) return {};
+  const size_t name_at = at < arguments->begin ? at : text.find(call.name, arguments->end);
+  if (name_at == text.npos) return {};
+  const text::ByteRange name{name_at, name_at + call.name.size()};
+  if (name_at < arguments->begin) return Place{name, *arguments, false};
+  return Place{*arguments, name, true};
+}
+
+// Removes a member "...id": "ID" of an object. False if the id is there in another way.
+bool remove_id(std::string& text, const std::string& id) {
+  const size_t at = text.find(id);
+  if (at == text.npos) return true;
+  const size_t comma = text.rfind(',', at);
+  if (comma == text.npos || !std::string_view(text).substr(at + id.size()).starts_with('"')) return false;
+  std::string key = text.substr(comma + 1, at - comma - 1);
+  std::erase_if(key, [](char byte) { return kBlanks.find(byte) != kBlanks.npos; });
+  if (!key.starts_with('"') || !key.ends_with("id\":\"")) return false;
+  text.erase(comma, at + id.size() + 1 - comma);
+  return text.find(id) == text.npos;
+}
+
+// Up to the first end token.
+std::optional<std::string> before_end(std::string_view text, const text::Tokenizer& tokenizer,
+                                      std::span<const int32_t> ends) {
+  size_t end = text.npos;
+  for (const int32_t id : ends) {
+    if (const auto token = tokenizer.token(id); token && !token->empty())
+      end = std::min(end, text.find(*token));
+  }
+  if (end == text.npos) return {};
+  return std::string(text.substr(0, end));
+}
+
+void set_trigger(CallFormat& format) {
+  const std::string& begin = format.begin;
+  format.whole_answer = begin.starts_with('{') || begin.starts_with("[{");
+  const size_t mark = format.whole_answer ? begin.npos : begin.find_first_of(">]");
+  format.trigger = begin.substr(0, mark == begin.npos ? mark : mark + 1);
+}
+
+// Completes a format whose flags say how messages have calls.
+bool find_texts(CallFormat& format, const ChatTemplate& chat, const text::Tokenizer& tokenizer,
+                std::span<const int32_t> ends) {
+  const auto answered =
+      after_question(chat, {{"user", kQuestion}, {"assistant", kAnswer}, {"user", "qkv end"}});
+  const auto one = after_question(chat, conversation(format, {&kFirst, 1}));
+  if (!answered || !one) return false;
+  const std::optional<Place> place = find_call(*one, kFirst);
+  const size_t header = answered->find(kAnswer);
+  if (!place || header == answered->npos) return false;
+  const auto same = static_cast<size_t>(
+      std::mismatch(answered->begin(), answered->begin() + static_cast<ptrdiff_t>(header), one->begin(),
+                    one->begin() + static_cast<ptrdiff_t>(place->first.begin))
+          .first -
+      answered->begin());
+  const size_t begin = one->find_first_not_of(kBlanks, same);
+  const auto end = before_end(std::string_view(*one).substr(place->second.end), tokenizer, ends);
+  if (begin >= place->first.begin || !end) return false;
+  format.begin = one->substr(begin, place->first.begin - begin);
+  format.middle = one->substr(place->first.end, place->second.begin - place->first.end);
+  format.end = *end;
+  format.arguments_first = place->arguments_first;
+  const std::vector calls{kFirst, kSecond};
+  if (const auto two = after_question(chat, conversation(format, calls))) {
+    const auto first = find_call(*two, kFirst), second = find_call(*two, kSecond);
+    if (first && second && first->second.end < second->first.begin)
+      format.between = two->substr(first->second.end, second->first.begin - first->second.end);
+  }
+  const bool has_ids =
+      !remove_id(format.end, kFirst.id) || !remove_id(format.between, kFirst.id) ||
+      concat(format.begin, format.middle, format.between).find("qkvcall0") != std::string::npos;
+  set_trigger(format);
+  return !has_ids && !format.middle.empty();
+}
+
+// A template that describes calls as text, but does not show those of messages (SmolLM3's): the format that
+// it describes is that of Hermes.
+std::optional<CallFormat> described_format(const std::string& prompt) {
+  if (prompt.find("<tool_call>") == prompt.npos || prompt.find("\"arguments\"") == prompt.npos) return {};
+  return CallFormat{.begin = "<tool_call>\n{\"name\": \"",
+                    .middle = "\", \"arguments\": ",
+                    .between = "}\n</tool_call>\n<tool_call>\n{\"name\": \"",
+                    .end = "}\n</tool_call>",
+                    .trigger = "<tool_call>",
+                    .in_content = true};
+}
+
+std::optional<CallFormat> find_format(const ChatTemplate& chat, const text::Tokenizer& tokenizer,
+                                      std::span<const int32_t> ends) {
+  const std::vector<ChatMessage> question{{"user", kQuestion}};
+  std::string with_tools;
+  try {
+    with_tools = chat.render(question, {.tools = parse_json(kTools, "tools")});
+    if (with_tools == chat.render(question)) return {};
+  } catch (const Error&) {
+    return {};
+  }
+  for (const bool no_content : {false, true}) {
+    for (const bool are_text : {false, true}) {
+      CallFormat format{.arguments_are_text = are_text, .no_content = no_content};
+      if (find_texts(format, chat, tokenizer, ends)) return format;
+    }
+  }
+  return described_format(with_tools);
+}
+
+}  // namespace
+
+std::optional<CallFormat> call_format(const ChatTemplate& chat, const text::Tokenizer& tokenizer,
+                                      std::span<const int32_t> ends) {
+  std::optional<CallFormat> format = find_format(chat, tokenizer, ends);
+  if (!format) return {};
+  const std::string all = concat(format->begin, format->middle, format->between, format->end);
+  for (int32_t id = 0; id < tokenizer.size(); ++id) {
+    if (!tokenizer.is_special(id)) continue;
+    if (const auto token = tokenizer.token(id); token && !token->empty() && all.find(*token) != all.npos)
+      format->spelled.push_back(id);
+  }
+  return format;
+}
+
+ChatMessage message_with_calls(const CallFormat& format, const std::string& content,
+                               std::span<const ToolCall> calls) {
+  ChatMessage message{"assistant", content};
+  std::string list;
+  for (const auto& [id, name, arguments] : calls) {
+    if (format.in_content) {
+      message.content += concat(list.empty() ? format.begin : format.between, name, format.middle, arguments);
+      list += name;
+      continue;
+    }
+    list += concat(list.empty() ? "[" : ", ", R"({"id": )", quoted_json(id),
+                   R"(, "type": "function", "function": {"name": )", quoted_json(name), R"(, "arguments": )",
+                   format.arguments_are_text ? quoted_json(arguments) : arguments, "}}");
+  }
+  if (format.in_content) {
+    message.content += format.end;
+  } else {
+    message.fields.emplace_back("tool_calls", parse_json(list + "]", "tool_calls"));
+    message.has_content = !content.empty() || !format.no_content;
+  }
+  return message;
+}
+
+}  // namespace qkv::pipelines

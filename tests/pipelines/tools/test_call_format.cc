@@ -1,0 +1,153 @@
+// The formats of calls that chat templates have.
+
+#include "qkv/pipelines/tools/call_format.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/chat_model.h"
+#include "tests/support/scratch.h"
+
+namespace qkv::pipelines {
+namespace {
+
+using qkv::testing::Scratch;
+using qkv::testing::write_chat_model;
+
+const std::vector<int32_t> kEnds{0, 2};
+
+struct FormatCase {
+  const char* name;
+  std::string source;
+  std::vector<std::pair<std::string, std::string>> renamed;
+  CallFormat expected;
+};
+
+std::string fixture(const char* name) {
+  return read_file(std::filesystem::path(QKV_TEST_DATA "/jinja/templates") / concat(name, ".jinja"));
+}
+
+// As DeepSeek's: no content beside calls, and arguments that are a text.
+constexpr const char* kTextArguments =
+    R"({% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{% if m.role == 'user' %}<U>{{ m.content }}
+{%- elif m.role == 'assistant' and m.content is none %}<A><calls>{% for c in m.tool_calls %}<call>{{ c.type }}<sep>{{ c.function.name }}
+```json
+{{ c.function.arguments }}
+```</call>{% if not loop.last %}{{ '\n' }}{% endif %}{% endfor %}</calls><|im_end|>
+{%- elif m.role == 'assistant' %}<A>{{ m.content }}<|im_end|>{% else %}<out>{{ m.content }}</out>{% endif %}{% endfor %})";
+
+const std::vector<FormatCase>& format_cases() {
+  static const std::vector<FormatCase> kCases{
+      {"qwen25",
+       fixture("qwen25_tools"),
+       {},
+       {.begin = "<tool_call>\n{\"name\": \"",
+        .middle = "\", \"arguments\": ",
+        .between = "}\n</tool_call>\n<tool_call>\n{\"name\": \"",
+        .end = "}\n</tool_call>",
+        .trigger = "<tool_call>"}},
+      {"hermes",
+       fixture("hermes_tools"),
+       {},
+       {.begin = "<tool_call>\n{\"arguments\": ",
+        .middle = ", \"name\": \"",
+        .between = "\"}\n</tool_call>\n<tool_call>\n{\"arguments\": ",
+        .end = "\"}\n</tool_call>",
+        .arguments_first = true,
+        .trigger = "<tool_call>"}},
+      {"llama31",
+       fixture("llama31_tools"),
+       {{"<|im_end|>", "<|eot_id|>"}},
+       {.begin = "{\"name\": \"",
+        .middle = "\", \"parameters\": ",
+        .end = "}",
+        .trigger = "{\"name\": \"",
+        .whole_answer = true}},
+      {"mistral: without the ids",
+       fixture("mistral_tools"),
+       {{"<|endoftext|>", "</s>"}, {"<|im_start|>", "[TOOL_CALLS]"}},
+       {.begin = "[TOOL_CALLS] [{\"name\": \"",
+        .middle = "\", \"arguments\": ",
+        .between = "}, {\"name\": \"",
+        .end = "}]",
+        .trigger = "[TOOL_CALLS]",
+        .spelled = {1}}},
+      {"arguments as text",
+       kTextArguments,
+       {},
+       {.begin = "<calls><call>function<sep>",
+        .middle = "\n```json\n",
+        .between = "\n```</call>\n<call>function<sep>",
+        .end = "\n```</call></calls>",
+        .trigger = "<calls>",
+        .arguments_are_text = true,
+        .no_content = true}},
+      {"described, but not shown",
+       R"({% if tools %}Call {{ tools | tojson }} so: <tool_call>{"name": NAME, "arguments": ARGUMENTS}</tool_call>{% endif %}
+{%- for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %})",
+       {},
+       {.begin = "<tool_call>\n{\"name\": \"",
+        .middle = "\", \"arguments\": ",
+        .between = "}\n</tool_call>\n<tool_call>\n{\"name\": \"",
+        .end = "}\n</tool_call>",
+        .trigger = "<tool_call>",
+        .in_content = true}}};
+  return kCases;
+}
+
+TEST(CallFormats, AreFoundByRenderingCalls) {
+  for (const auto& [name, source, renamed, expected] : format_cases()) {
+    SCOPED_TRACE(name);
+    const Scratch scratch;
+    write_chat_model(scratch / "model", source, renamed);
+    const text::Tokenizer tokenizer = text::Tokenizer::load(scratch / "model");
+    const auto found = call_format({scratch / "model", tokenizer}, tokenizer, kEnds);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->begin, expected.begin);
+    EXPECT_EQ(found->middle, expected.middle);
+    EXPECT_EQ(found->between, expected.between);
+    EXPECT_EQ(found->end, expected.end);
+    EXPECT_EQ(found->trigger, expected.trigger);
+    EXPECT_EQ(found->arguments_first, expected.arguments_first);
+    EXPECT_EQ(found->whole_answer, expected.whole_answer);
+    EXPECT_EQ(found->spelled, expected.spelled);
+    EXPECT_EQ(found->arguments_are_text, expected.arguments_are_text);
+    EXPECT_EQ(found->no_content, expected.no_content);
+    EXPECT_EQ(found->in_content, expected.in_content);
+  }
+}
+
+TEST(CallFormats, OfOtherTemplatesAreUnknown) {
+  for (const char* name : {"chatml", "gemma3", "llama2", "zephyr"}) {
+    SCOPED_TRACE(name);
+    const Scratch scratch;
+    write_chat_model(scratch / "model", fixture(name));
+    const text::Tokenizer tokenizer = text::Tokenizer::load(scratch / "model");
+    EXPECT_FALSE(call_format({scratch / "model", tokenizer}, tokenizer, kEnds));
+  }
+}
+
+// A call that a client sends back is in the prompt as the model wrote it.
+TEST(CallFormats, MessagesHaveTheirCalls) {
+  const std::vector<ToolCall> calls{{"qkvcall11", "f", R"({"x": "a \"b\""})"}, {"qkvcall12", "g", "{}"}};
+  for (const auto& [name, source, renamed, expected] : format_cases()) {
+    SCOPED_TRACE(name);
+    const Scratch scratch;
+    write_chat_model(scratch / "model", source, renamed);
+    const text::Tokenizer tokenizer = text::Tokenizer::load(scratch / "model");
+    const ChatTemplate chat(scratch / "model", tokenizer);
+    const CallFormat format = call_format(chat, tokenizer, kEnds).value();
+    const size_t count = format.between.empty() ? 1 : 2;
+    const std::string prompt =
+        chat.render(std::vector<ChatMessage>{{"user", "Hi"},
+                                             message_with_calls(format, "", std::span(calls).first(count))},
+                    {.add_generation_prompt = false});
+    EXPECT_NE(prompt.find(format.begin), prompt.npos) << prompt;
+    EXPECT_NE(prompt.find(R"({"x": "a \"b\""})"), prompt.npos) << prompt;
+    if (count == 2) {
+      EXPECT_NE(prompt.find(R"({})"), prompt.npos) << prompt;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qkv::pipelines
