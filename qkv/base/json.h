@@ -54,6 +54,8 @@ class JsonValue {
   bool boolean_or(std::string_view key, bool otherwise) const;
   int64_t integer_or(std::string_view key, int64_t otherwise, int64_t least, int64_t most) const;
 
+  // Its number within the document.
+  uint32_t number_in_document() const { return node_; }
   // "tokenizer.json: pre_tokenizer.pretokenizers[1]"
   std::string path() const;
   // The path of this object's member `key`, whether it exists or not.

@@ -22,10 +22,19 @@ Symbols literal(std::string_view text) {
 }
 
 void Grammar::add(int32_t rule, Symbols alternative) {
-  symbols_ += alternative.size() + 1;
-  if (symbols_ > kMostSymbols)
+  const size_t symbols = symbols_ + alternative.size() + 1;
+  if (symbols > kMostSymbols)
     throw UsageError(concat("grammar: expected at most ", kMostSymbols, " symbols, found more"));
   rules_.at(static_cast<size_t>(rule)).push_back(std::move(alternative));
+  symbols_ = symbols;
+}
+
+void Grammar::truncate(int32_t rules) {
+  const auto first = rules_.begin() + rules;
+  for (auto rule = first; rule != rules_.end(); ++rule) {
+    for (const Symbols& alternative : *rule) symbols_ -= alternative.size() + 1;
+  }
+  rules_.erase(first, rules_.end());
 }
 
 }  // namespace qkv::grammar

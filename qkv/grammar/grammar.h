@@ -55,6 +55,8 @@ class Grammar {
     for (const Symbols& one : alternatives) add(number, one);
     return number;
   }
+  // Forgets the rules from a number on.
+  void truncate(int32_t rules);
   const std::vector<std::vector<Symbols>>& rules() const { return rules_; }
 
  private:

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -231,10 +231,10 @@ class Compiler {
     }
     if (!schema.is_object()) schema.fail("a schema, which is an object, true or false");
     // Before its parts are read, which may refer to it.
-    const auto [known, added] = rules_.try_emplace(schema.path(), -1);
+    const auto [known, added] = rules_.try_emplace(schema.number_in_document(), -1);
     if (!added) return known->second;
     const int32_t own = grammar_.new_rule();
-    rules_[schema.path()] = own;
+    known->second = own;
     if (++nested_ > kMostNested)
       throw DataError(concat(schema.path(), ": expected a nesting depth of at most ", kMostNested,
                              ", references included, found more"));
@@ -421,7 +421,7 @@ class Compiler {
   JsonValue document_;
   Grammar& grammar_;
   int nested_ = 0;
-  std::map<std::string, int32_t> rules_;  // of schemas, by their paths
+  std::unordered_map<uint32_t, int32_t> rules_;  // of schemas, by their numbers in the document
   int32_t space_ = 0, character_ = 0, string_ = 0, integer_ = 0, number_ = 0, boolean_ = 0, null_ = 0,
           value_ = 0, object_ = 0, array_ = 0;
 };

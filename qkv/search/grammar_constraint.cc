@@ -58,9 +58,12 @@ GrammarConstraint::Place GrammarConstraint::after_byte(Place place, uint8_t byte
     return next == Machine::kDead ? kDead : next;
   }
   const std::string& trigger = begin_.trigger;
-  auto matched = static_cast<size_t>(~place);
+  const Place bytes = ~place;
+  auto matched = static_cast<size_t>(bytes);
   if (begin_.first && static_cast<uint8_t>(trigger[matched]) != byte)
-    return matched == 0 && (byte == ' ' || byte == '\n') ? place : kFree;
+    return matched == 0 && GrammarStart::kBlanks.find(static_cast<char>(byte)) != std::string_view::npos
+               ? place
+               : kFree;
   while (matched > 0 && static_cast<uint8_t>(trigger[matched]) != byte) matched = borders_[matched];
   if (static_cast<uint8_t>(trigger[matched]) == byte) ++matched;
   if (matched < trigger.size()) return ~static_cast<Place>(matched);
@@ -72,10 +75,9 @@ GrammarConstraint::Place GrammarConstraint::after_byte(Place place, uint8_t byte
   return state;
 }
 
-// Tokens without bytes, such as special ones, come between free texts, and are in none of the grammar.
+// Tokens without bytes, such as special ones, are in no text: a free text goes on, one of the grammar cannot.
 GrammarConstraint::Place GrammarConstraint::after_token(Place place, int32_t id) const {
-  if (id < 0 || id >= tokens_->size() || tokens_->of(id).empty())
-    return place >= 0 ? kDead : place == kDead || place == kFree ? place : begin_.first ? kFree : ~0;
+  if (id < 0 || id >= tokens_->size() || tokens_->of(id).empty()) return place >= 0 ? kDead : place;
   for (const char byte : tokens_->of(id)) place = after_byte(place, static_cast<uint8_t>(byte));
   return place;
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -38,7 +39,8 @@ struct GrammarStart {
   // The output is free before the first occurrence of this text, with which all texts of the grammar begin;
   // it may have none. Empty: the whole output is a text of the grammar.
   std::string trigger = {};
-  bool first = false;  // only a trigger that begins the output counts, after spaces and line ends
+  bool first = false;  // only a trigger that begins the output counts, after kBlanks
+  static constexpr std::string_view kBlanks = " \t\n\r";
 };
 
 // Allows the tokens whose bytes continue a text of the grammar, and the end tokens where a text may end. A

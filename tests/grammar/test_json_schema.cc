@@ -45,6 +45,9 @@ const std::vector<Case> kCases{
       R"({"a":"\x"})", R"({"a":"\ud83d"})", R"({"a":"\ude00"})", "{\"a\":\"\n\"}", "{\"a\":\"\xFF\"}",
       "{\"a\":\"\xC0\x80\"}", "{\"a\":\"\xED\xA0\x80\"}", "{\"a\":\"\xF4\x90\x80\x80\"}", R"({"a":tru})",
       R"({}{})", R"( {})"}},
+    {R"({"properties": {"a": {"properties": {"b": {"const": 1}}}, "a.properties.b": {"const": "x"}}})",
+     {R"({"a":{"b":1},"a.properties.b":"x"})"},
+     {R"({"a.properties.b":1})", R"({"a":{"b":"x"}})"}},
     {R"({"additionalProperties": {"type": "number"}, "type": "object"})",
      {R"({})", R"({"x":1.5,"y":-2e-3})"},
      {R"({"x":"1"})", R"({"x":1,})"}},
@@ -143,6 +146,44 @@ TEST(JsonSchema, AllTextsAreJson) {
     }
   }
   EXPECT_GT(longest, 100);
+}
+
+// Their places in messages are equal, as long names are cut there.
+TEST(JsonSchema, PropertiesWithLongNamesHaveTheirOwnSchemas) {
+  const std::string name(200, 'k');
+  Machine machine =
+      machine_of(R"({"properties": {")" + name + R"(1": {"properties": {"v": {"const": 1}}}, ")" + name +
+                 R"(2": {"properties": {"v": {"const": "x"}}}}})");
+  EXPECT_TRUE(accepts(machine, R"({")" + name + R"(1":{"v":1},")" + name + R"(2":{"v":"x"}})"));
+  EXPECT_FALSE(accepts(machine, R"({")" + name + R"(2":{"v":1}})"));
+}
+
+TEST(JsonSchema, CanBeARuleOfAGrammar) {
+  Grammar grammar;
+  const int32_t start = grammar.new_rule();
+  EXPECT_THROW(add_json_schema(grammar, R"({"type": "array", "contains": {}})", "a"), DataError);
+  grammar.truncate(start + 1);
+  EXPECT_EQ(grammar.rules().size(), 1U);
+  const int32_t one = add_json_schema(grammar, R"({"const": 1})", "a");
+  const int32_t two = add_json_schema(grammar, R"({"const": "x"})", "b");
+  grammar.add(start, sequence(rule(one), literal(" and "), rule(two)));
+  Machine machine(grammar);
+  EXPECT_TRUE(accepts(machine, R"(1 and "x")"));
+  EXPECT_FALSE(accepts(machine, R"("x" and 1)"));
+}
+
+// What a schema that is too large has added is given back.
+TEST(Grammar, TruncatedHasRoomAgain) {
+  Grammar grammar;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THROW(
+        {
+          for (int n = 0; n < 1'000; ++n) grammar.new_rule({literal(std::string(999, 'a'))});
+        },
+        UsageError);
+    EXPECT_GT(grammar.rules().size(), 100U);
+    grammar.truncate(0);
+  }
 }
 
 TEST(JsonSchema, RefusesWhatItDoesNotApply) {

@@ -121,6 +121,38 @@ TEST_F(ChatTools, StreamTheSameCalls) {
   }
 }
 
+// A limit of tokens may cut a call anywhere.
+TEST_F(ChatTools, ThatAreCutAreTheSameInAStream) {
+  int texts = 0, calls = 0;
+  for (int most = 1; most <= 90; ++most) {
+    SCOPED_TRACE(most);
+    json request = asking({{"tool_choice", "required"}, {"max_tokens", most}, {"seed", 7}});
+    const json whole = json_of(post(service_, kPath, request))["choices"][0];
+    request["stream"] = true;
+    std::string text;
+    json streamed = json::array(), reason;
+    for (const std::string& event : events_of(post(service_, kPath, request).body)) {
+      if (event == "[DONE]") continue;
+      const json choice = json::parse(event)["choices"].at(0);
+      text += choice["delta"].value("content", "");
+      for (const json& call : choice["delta"].value("tool_calls", json::array()))
+        streamed.push_back(call["function"]);
+      reason = choice["finish_reason"];
+    }
+    json expected = json::array();
+    for (const json& call : whole["message"].value("tool_calls", json::array()))
+      expected.push_back(call["function"]);
+    EXPECT_EQ(streamed, expected);
+    EXPECT_EQ(text, whole["message"]["content"].is_null() ? "" : whole["message"]["content"]);
+    EXPECT_EQ(reason, whole["finish_reason"]);
+    EXPECT_NE(text.empty(), expected.empty())
+        << "what is cut is a text, unless complete calls came before it";
+    ++(expected.empty() ? texts : calls);
+  }
+  EXPECT_GT(texts, 10);
+  EXPECT_GT(calls, 5);
+}
+
 TEST_F(ChatTools, AreInThePromptUnlessTheChoiceIsNone) {
   const auto prompt_tokens = [&](const json& more) {
     return json_of(post(service_, kPath, asking(more)))["usage"]["prompt_tokens"].get<int>();
@@ -148,7 +180,11 @@ TEST_F(ChatTools, RefuseWhatIsWrong) {
   refused({{"tool_choice", "always"}}, {"tool_choice", "required"});
   refused({{"tool_choice", {{"type", "function"}, {"function", {{"name", "x"}}}}}},
           {"tool_choice.function.name: expected the name of a tool"});
-  refused({{"tool_choice", 5}}, {"tool_choice"});
+  for (const json& bad : json::array({5, "", json::array()}))
+    refused({{"tool_choice", bad}}, {"tool_choice: expected "});
+  refused({{"tool_choice", {{"type", "x"}, {"function", {{"name", "now"}}}}}},
+          {"tool_choice.type", "function"});
+  refused({{"tools", json::object()}}, {"tools: expected a list of tools"});
   refused({{"tools", nullptr}, {"tool_choice", "required"}}, {"tool_choice", "without tools"});
   refused({{"tools", {{{"type", "retrieval"}}}}}, {"tools[0].type"});
   refused({{"tools", 5}}, {"tools"});
@@ -162,6 +198,20 @@ TEST_F(ChatTools, RefuseWhatIsWrong) {
     refused({{"messages", {{{"role", role}, {"content", "a"}, {"tool_calls", {call}}}}}}, parts);
   };
   const json function{{"name", "f"}, {"arguments", "{}"}};
+  json many = json::array();
+  for (int i = 0; i < 129; ++i) many.push_back({{"function", function}});
+  const json calls{{"role", "assistant"}, {"tool_calls", many}};
+  refused({{"messages", {calls}}}, {"messages[0].tool_calls: expected at most 128 calls"});
+  json last = calls;
+  last["tool_calls"] = json::array({many[0]});
+  refused({{"messages", {last}}, {"continue_final_message", true}, {"add_generation_prompt", false}},
+          {"messages[0].tool_calls", "continues the last message"});
+  last["tool_calls"] = json::object();
+  refused({{"messages", {last}}}, {"messages[0].tool_calls: expected a list of calls"});
+  const std::string deep = R"({"a": )" + std::string(40, '[') + std::string(40, ']') + "}";
+  last["tool_calls"] = json::array({{{"function", {{"name", "f"}, {"arguments", deep}}}}});
+  refused({{"messages", {last}}},
+          {"messages[0].tool_calls[0].function.arguments: expected the JSON of an object"});
   with_calls("user", {{"id", "x"}, {"function", function}}, {"messages[0].tool_calls", "assistant"});
   with_calls("assistant", {{"id", "x"}}, {"messages[0].tool_calls[0]", "function"});
   with_calls("assistant", {{"function", {{"name", "f"}, {"arguments", "{"}}}},

@@ -4,10 +4,12 @@
 #include <string_view>
 
 #include "qkv/base/error.h"
+#include "qkv/pipelines/tools/call_reader.h"
 
 namespace qkv::pipelines {
 namespace {
 
+constexpr size_t kLeastTrigger = 4;  // bytes, so that no word of a text is one
 constexpr const char* kQuestion = "qkv question";
 constexpr const char* kAnswer = "qkv answer";
 constexpr const char* kTools =
@@ -103,26 +105,48 @@ void set_trigger(CallFormat& format) {
   format.whole_answer = begin.starts_with('{') || begin.starts_with("[{");
   const size_t mark = format.whole_answer ? begin.npos : begin.find_first_of(">]");
   format.trigger = begin.substr(0, mark == begin.npos ? mark : mark + 1);
+  if (format.trigger.size() < kLeastTrigger) format.trigger = begin;
 }
 
+// Whether answers in the format have the calls that they were made of, and the format has nothing of the
+// conversations that it was found in.
+bool reads_back(const CallFormat& format) {
+  const std::string all = concat(format.begin, format.middle, format.between, format.end);
+  if (format.trigger.size() < kLeastTrigger || all.find("qkv") != all.npos) return false;
+  const auto call = [&](const ToolCall& one) {
+    return format.arguments_first ? concat(one.arguments, format.middle, one.name)
+                                  : concat(one.name, format.middle, one.arguments);
+  };
+  std::string answer = format.begin + call(kFirst);
+  size_t count = 1;
+  if (!format.between.empty()) answer += format.between + call(kSecond), ++count;
+  CallReader reader(format, {kFirst.name, kSecond.name});
+  std::vector<ToolCall> calls;
+  std::string text = reader.add(answer + format.end, calls);
+  text += reader.finish();
+  return text.empty() && calls.size() == count && calls[0].arguments == kFirst.arguments &&
+         calls[0].name == kFirst.name && calls[count - 1].name == (count == 2 ? kSecond : kFirst).name;
+}
+
+// Whether the template shows calls in any form.
+enum class Found { format, other_form, nothing };
+
 // Completes a format whose flags say how messages have calls.
-bool find_texts(CallFormat& format, const ChatTemplate& chat, const text::Tokenizer& tokenizer,
-                std::span<const int32_t> ends) {
+Found find_texts(CallFormat& format, const ChatTemplate& chat, const text::Tokenizer& tokenizer,
+                 std::span<const int32_t> ends) {
   const auto answered =
       after_question(chat, {{"user", kQuestion}, {"assistant", kAnswer}, {"user", "qkv end"}});
   const auto one = after_question(chat, conversation(format, {&kFirst, 1}));
-  if (!answered || !one) return false;
+  if (!answered || !one || one->find("_first_value") == one->npos) return Found::nothing;
   const std::optional<Place> place = find_call(*one, kFirst);
-  const size_t header = answered->find(kAnswer);
-  if (!place || header == answered->npos) return false;
-  const auto same = static_cast<size_t>(
-      std::mismatch(answered->begin(), answered->begin() + static_cast<ptrdiff_t>(header), one->begin(),
-                    one->begin() + static_cast<ptrdiff_t>(place->first.begin))
-          .first -
-      answered->begin());
-  const size_t begin = one->find_first_not_of(kBlanks, same);
+  // A call comes where the text of an answer begins.
+  size_t header = answered->find(kAnswer);
+  if (!place || header == answered->npos) return Found::other_form;
+  while (header > 0 && kBlanks.find((*answered)[header - 1]) != kBlanks.npos) --header;
+  if (one->compare(0, header, *answered, 0, header) != 0) return Found::other_form;
+  const size_t begin = one->find_first_not_of(kBlanks, header);
   const auto end = before_end(std::string_view(*one).substr(place->second.end), tokenizer, ends);
-  if (begin >= place->first.begin || !end) return false;
+  if (begin >= place->first.begin || !end) return Found::other_form;
   format.begin = one->substr(begin, place->first.begin - begin);
   format.middle = one->substr(place->first.end, place->second.begin - place->first.end);
   format.end = *end;
@@ -132,12 +156,13 @@ bool find_texts(CallFormat& format, const ChatTemplate& chat, const text::Tokeni
     const auto first = find_call(*two, kFirst), second = find_call(*two, kSecond);
     if (first && second && first->second.end < second->first.begin)
       format.between = two->substr(first->second.end, second->first.begin - first->second.end);
+    if (before_end(format.between, tokenizer, ends)) format.between.clear();  // an answer for each call
   }
-  const bool has_ids =
-      !remove_id(format.end, kFirst.id) || !remove_id(format.between, kFirst.id) ||
-      concat(format.begin, format.middle, format.between).find("qkvcall0") != std::string::npos;
+  if (before_end(format.begin, tokenizer, ends) || before_end(format.middle, tokenizer, ends))
+    return Found::other_form;
+  if (!remove_id(format.end, kFirst.id) || !remove_id(format.between, kFirst.id)) return Found::other_form;
   set_trigger(format);
-  return !has_ids && !format.middle.empty();
+  return reads_back(format) ? Found::format : Found::other_form;
 }
 
 // A template that describes calls as text, but does not show those of messages (SmolLM3's): the format that
@@ -162,12 +187,16 @@ std::optional<CallFormat> find_format(const ChatTemplate& chat, const text::Toke
   } catch (const Error&) {
     return {};
   }
+  bool is_other = false;
   for (const bool no_content : {false, true}) {
     for (const bool are_text : {false, true}) {
       CallFormat format{.arguments_are_text = are_text, .no_content = no_content};
-      if (find_texts(format, chat, tokenizer, ends)) return format;
+      const Found found = find_texts(format, chat, tokenizer, ends);
+      if (found == Found::format) return format;
+      is_other = is_other || found == Found::other_form;
     }
   }
+  if (is_other) return {};
   return described_format(with_tools);
 }
 
@@ -204,7 +233,7 @@ ChatMessage message_with_calls(const CallFormat& format, const std::string& cont
     message.content += format.end;
   } else {
     message.fields.emplace_back("tool_calls", parse_json(list + "]", "tool_calls"));
-    message.has_content = !content.empty() || !format.no_content;
+    message.has_content = !format.no_content;
   }
   return message;
 }

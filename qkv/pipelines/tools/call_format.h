@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "qkv/pipelines/chat.h"
+#include "qkv/search/grammar_constraint.h"
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::pipelines {
 
 // May stand around a call.
-inline constexpr std::string_view kBlanks = " \t\n\r";
+inline constexpr std::string_view kBlanks = search::GrammarStart::kBlanks;
 
 struct ToolCall {
   std::string id, name;
@@ -42,7 +43,8 @@ struct CallFormat {
 std::optional<CallFormat> call_format(const ChatTemplate& chat, const text::Tokenizer& tokenizer,
                                       std::span<const int32_t> ends);
 
-// The message of an assistant that calls tools after a text, which may be empty.
+// The message of an assistant that calls tools after a text, which may be empty; a format without content
+// beside calls loses it.
 ChatMessage message_with_calls(const CallFormat& format, const std::string& content,
                                std::span<const ToolCall> calls);
 

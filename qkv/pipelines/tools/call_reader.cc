@@ -64,6 +64,7 @@ bool CallReader::read_name(Part next) {
   while (end < held_.size() && is_of_a_name(held_[end])) ++end;
   if (end == held_.size()) return false;
   call_.name = held_.substr(at_, end - at_);
+  if (std::ranges::find(names_, call_.name) == names_.end()) return leave();
   at_ = end;
   part_ = next;
   return true;
@@ -148,7 +149,9 @@ std::string CallReader::add(std::string_view text, std::vector<ToolCall>& calls)
 
 std::string CallReader::finish() {
   const bool is_lost = has_calls_ && part_ != Part::after;
-  return is_lost ? std::string() : std::exchange(held_, {});
+  at_ = 0;
+  std::string rest = std::exchange(held_, {});
+  return is_lost ? std::string() : rest;
 }
 
 }  // namespace qkv::pipelines

@@ -14,7 +14,9 @@ bool is_of_a_name(char byte);
 
 class CallReader {
  public:
-  explicit CallReader(CallFormat format) : format_(std::move(format)) {}
+  // `names`: of the tools; what looks like a call of another one is text.
+  CallReader(CallFormat format, std::vector<std::string> names)
+      : format_(std::move(format)), names_(std::move(names)) {}
 
   // Takes more of the answer. Returns what is certainly text; appends to `calls` those that are complete,
   // without ids. Spaces and line ends before a call are no text.
@@ -36,6 +38,7 @@ class CallReader {
   bool leave();
 
   CallFormat format_;
+  std::vector<std::string> names_;
   Part part_ = Part::text;
   std::string held_;  // since the last text or complete call
   size_t at_ = 0;     // of these, the bytes that have been read

@@ -6,6 +6,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/grammar/json_schema.h"
+#include "qkv/grammar/machine.h"
 #include "qkv/pipelines/tools/call_reader.h"
 
 namespace qkv::pipelines {
@@ -19,34 +20,75 @@ using grammar::Symbols;
 
 constexpr size_t kMostTools = 128, kMostName = 64;
 
-int32_t arguments_of(Grammar& all, const Tool& tool) {
-  const std::string name = concat("tools: ", tool.name, ": parameters");
-  if (tool.parameters.empty()) {
-    constexpr const char* kNone = R"({"type": "object", "properties": {}, "additionalProperties": false})";
-    return grammar::add_json_schema(all, kNone, name);
-  }
+// Throws DataError for a schema that is not supported, that no object fits, or that other values fit.
+void require_objects(const std::string& schema, const std::string& name) {
+  const auto refuse = [&name](const std::string& found) {
+    throw DataError(concat(name, ": expected a JSON schema of objects, found ", found));
+  };
   try {
-    return grammar::add_json_schema(all, tool.parameters, name);
-  } catch (const DataError&) {
-    if (tool.strict) throw;
+    grammar::Machine machine(grammar::grammar_of_json_schema(schema, name));
+    const grammar::Machine::State start = machine.start();
+    for (int byte = 0; byte < 256; ++byte) {
+      if (byte != '{' && machine.next(start, static_cast<uint8_t>(byte)) != grammar::Machine::kDead)
+        refuse("one of other values too");
+    }
+  } catch (const UsageError& error) {
+    refuse(error.what());
   }
-  return grammar::add_json_schema(all, R"({"type": "object"})", name);
 }
 
-Grammar calls_of(const CallFormat& format, const std::vector<Tool>& tools, bool parallel) {
-  Grammar all;
-  const int32_t start = all.new_rule(), call = all.new_rule(), rest = all.new_rule();
-  all.add(start, sequence(literal(format.begin), rule(call), rule(rest)));
-  for (const Tool& tool : tools) {
-    const Symbols name = literal(tool.name), arguments{rule(arguments_of(all, tool))};
-    const auto& [first, second] =
-        format.arguments_first ? std::tie(arguments, name) : std::tie(name, arguments);
-    all.add(call, sequence(first, literal(format.middle), second));
+class CallGrammar {
+ public:
+  CallGrammar(const CallFormat& format, const std::vector<Tool>& tools, bool parallel) {
+    const int32_t start = all_.new_rule(), call = all_.new_rule(), rest = all_.new_rule();
+    none_ = of_schema(R"({"type": "object", "properties": {}, "additionalProperties": false})");
+    any_ = of_schema(R"({"type": "object"})");
+    all_.add(start, sequence(literal(format.begin), rule(call), rule(rest)));
+    all_.add(rest, literal(format.end));
+    if (parallel && !format.between.empty())
+      all_.add(rest, sequence(literal(format.between), rule(call), rule(rest)));
+    for (const Tool& tool : tools) {
+      const Symbols name = literal(tool.name), arguments{rule(arguments_of(tool))};
+      const auto& [first, second] =
+          format.arguments_first ? std::tie(arguments, name) : std::tie(name, arguments);
+      all_.add(call, sequence(first, literal(format.middle), second));
+    }
   }
-  all.add(rest, literal(format.end));
-  if (parallel && !format.between.empty())
-    all.add(rest, sequence(literal(format.between), rule(call), rule(rest)));
-  return all;
+  Grammar take() { return std::move(all_); }
+
+ private:
+  int32_t of_schema(const std::string& schema, const std::string& name = "tools") {
+    return grammar::add_json_schema(all_, schema, name);
+  }
+
+  int32_t arguments_of(const Tool& tool) {
+    if (tool.parameters.empty()) return none_;
+    const std::string name = concat("tools: ", tool.name, ": parameters");
+    const auto before = static_cast<int32_t>(all_.rules().size());
+    try {
+      require_objects(tool.parameters, name);
+      return of_schema(tool.parameters, name);
+    } catch (const DataError&) {
+      if (tool.strict) throw;
+    }
+    all_.truncate(before);
+    return any_;
+  }
+
+  Grammar all_;
+  int32_t none_ = 0, any_ = 0;  // {}, and any object
+};
+
+// Whether a schema of objects without properties says no more.
+bool has_no_parameters(const JsonValue& schema) {
+  bool others = false, has_properties = false;
+  schema.members([&](std::string_view key, const JsonValue& value) {
+    const bool is_empty = (value.is_object() || value.is_array()) && value.size() == 0;
+    has_properties = has_properties || (key == "properties" && is_empty);
+    others = others || !(key == "type" || key == "title" || key == "description" || key == "$schema" ||
+                         ((key == "properties" || key == "required") && is_empty));
+  });
+  return !others && (has_properties || schema.size() == 0);
 }
 
 Tool tool_of(const JsonValue& given) {
@@ -68,10 +110,7 @@ Tool tool_of(const JsonValue& given) {
       if (!value.is_object()) value.fail("a JSON schema of objects");
       if (const auto type = value.find("type"); type && type->text() != R"("object")")
         type->fail("\"object\"");
-      const auto properties = value.find("properties");
-      const bool none = properties && properties->is_object() && properties->size() == 0 &&
-                        !value.has("additionalProperties");
-      tool.parameters = none || value.size() == 0 ? "" : value.text();
+      if (!has_no_parameters(value)) tool.parameters = value.text();
     } else {
       value.fail("none, as it is not supported");
     }
@@ -82,6 +121,7 @@ Tool tool_of(const JsonValue& given) {
 }  // namespace
 
 std::vector<Tool> tools_of(const JsonValue& list) {
+  if (!list.is_array()) list.fail("a list of tools");
   if (list.size() > kMostTools) list.fail(concat("at most ", kMostTools, " tools"));
   std::vector<Tool> tools;
   for (const JsonValue& one : list.items()) {
@@ -99,7 +139,8 @@ OutputGrammar tools_grammar(const CallFormat& format, const std::vector<Tool>& t
   for (const auto& [name, parameters, strict] : tools) key += concat(' ', name, strict, parameters);
   OutputGrammar made{
       .key = std::move(key),
-      .make = [format, tools, parallel = choice.parallel] { return calls_of(format, tools, parallel); },
+      .make = [format, tools,
+               parallel = choice.parallel] { return CallGrammar(format, tools, parallel).take(); },
       .spelled = format.spelled};
   if (!choice.required) made.start = {.trigger = format.trigger, .first = format.whole_answer};
   return made;

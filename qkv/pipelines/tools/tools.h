@@ -13,7 +13,8 @@ namespace qkv::pipelines {
 struct Tool {
   std::string name;             // of letters, digits, _, . and -
   std::string parameters = {};  // a JSON schema of objects; empty: {} is the only one
-  bool strict = false;          // a schema that is not supported is an error, not any object
+  bool strict = false;  // a schema that is not supported, too large or not one of objects is an error, not
+                        // any object
 };
 
 // Reads [{"type": "function", "function": {"name", "description", "parameters", "strict"}}, ...]. Throws

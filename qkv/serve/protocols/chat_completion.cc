@@ -69,11 +69,10 @@ ResponseJson calls_json(const ChoicePart& part, bool is_delta) {
 }
 
 ResponseJson chat_choice(ChoicePart part) {
-  ResponseJson message{{"role", "assistant"}, {"content", std::move(part.text)}, {"refusal", nullptr}};
-  if (!part.calls.empty()) {
-    if (message["content"] == "") message["content"] = nullptr;
-    message["tool_calls"] = calls_json(part, false);
-  }
+  const bool calls_alone = part.text.empty() && !part.calls.empty();
+  ResponseJson content = calls_alone ? ResponseJson(nullptr) : ResponseJson(std::move(part.text));
+  ResponseJson message{{"role", "assistant"}, {"content", std::move(content)}, {"refusal", nullptr}};
+  if (!part.calls.empty()) message["tool_calls"] = calls_json(part, false);
   return choice_json(part, "message", std::move(message));
 }
 
@@ -119,13 +118,21 @@ std::string content_of(const JsonValue& content) {
 
 // The calls of an earlier answer, which a client sends back.
 std::vector<pipelines::ToolCall> calls_of(const JsonValue& given) {
+  constexpr size_t kMostCalls = 128;
+  if (given.size() > kMostCalls) given.fail(concat("at most ", kMostCalls, " calls"));
   std::vector<pipelines::ToolCall> calls;
   for (const JsonValue& one : given.items()) {
     if (one.string_or("type", "function") != "function") one["type"].fail("\"function\"");
     const JsonValue function = one["function"], arguments = function["arguments"];
-    const std::string json = arguments.string();
-    if (!parse_json(json, arguments.path()).is_object()) arguments.fail("the JSON of an object");
-    calls.push_back({one.string_or("id", ""), function["name"].string(), json});
+    std::string json = arguments.string();
+    if (json.empty()) json = "{}";
+    bool is_object = false;
+    try {
+      is_object = parse_json(json, "arguments", {.max_depth = 32}).is_object();
+    } catch (const DataError&) {
+    }
+    if (!is_object) arguments.fail("the JSON of an object, nested at most 32 deep");
+    calls.push_back({one.string_or("id", ""), function["name"].string(), std::move(json)});
   }
   return calls;
 }
@@ -139,6 +146,7 @@ pipelines::ChatMessage message_of(const JsonValue& given,
     given["role"].fail(concat("one of ", roles));
   }
   const std::optional<JsonValue> calls = given.find("tool_calls");
+  if (calls && !calls->is_array()) calls->fail("a list of calls");
   const bool has_calls = calls && calls->size() > 0;
   if (has_calls && role != "assistant") calls->fail("none, as only an assistant calls tools");
   if (has_calls && !format) calls->fail("none, as the model's chat template shows no calls of tools");
@@ -157,11 +165,14 @@ pipelines::ChatMessage message_of(const JsonValue& given,
   return message;
 }
 
-std::vector<pipelines::ChatMessage> messages_of(const JsonValue& given,
+// `continued`: the answer continues the last message.
+std::vector<pipelines::ChatMessage> messages_of(const JsonValue& given, bool continued,
                                                 const std::optional<pipelines::CallFormat>& format) {
   if (!given.is_array() || given.size() == 0) given.fail("a list of at least one message");
   std::vector<pipelines::ChatMessage> messages;
   for (const JsonValue& one : given.items()) messages.push_back(message_of(one, format));
+  if (continued && given.items().back().has("tool_calls") && given.items().back()["tool_calls"].size() > 0)
+    given.items().back()["tool_calls"].fail("none, as the answer continues the last message");
   return messages;
 }
 
@@ -206,10 +217,12 @@ void read_tools(Fields& fields, const ServedModel& model, pipelines::ChatTemplat
   const auto given = fields.find("tools"), choice = fields.find("tool_choice"),
              parallel = fields.find("parallel_tool_calls");
   pipelines::ToolChoice chosen{.parallel = !parallel || parallel->boolean()};
-  const std::string word = !choice ? "auto" : choice->is_object() ? "" : choice->string();
-  if (!word.empty() && word != "auto" && word != "none" && word != "required")
+  const bool is_named = choice && choice->is_object();
+  const std::string word = is_named ? "" : choice && choice->is_string() ? choice->string() : "auto";
+  const bool is_known = is_named || word == "auto" || word == "none" || word == "required";
+  if (choice && (!is_known || (!is_named && !choice->is_string())))
     choice->fail(R"("none", "auto", "required" or {"type": "function", "function": {"name": ...}})");
-  if (!given || given->size() == 0) {
+  if (!given || (given->is_array() && given->size() == 0)) {
     if (word != "auto" && word != "none") choice->fail("\"none\" or \"auto\" without tools");
     return;
   }
@@ -221,7 +234,8 @@ void read_tools(Fields& fields, const ServedModel& model, pipelines::ChatTemplat
                                 "' shows none, or calls of an unknown form, found ", tools.size()));
   }
   chosen.required = word != "auto";
-  if (word.empty()) {
+  if (is_named) {
+    if ((*choice)["type"].string() != "function") (*choice)["type"].fail("\"function\"");
     const JsonValue name = (*choice)["function"]["name"];
     std::erase_if(tools, [only = name.string()](const pipelines::Tool& tool) { return tool.name != only; });
     if (tools.empty()) name.fail("the name of a tool");
@@ -230,7 +244,9 @@ void read_tools(Fields& fields, const ServedModel& model, pipelines::ChatTemplat
   if (!options.generate.json_schema.empty())
     throw HttpError(400, "response_format: expected \"text\" beside tools, found another one");
   prompting.tools = *given;
-  options.calls = *format;
+  std::vector<std::string> names;
+  for (const pipelines::Tool& tool : tools) names.push_back(tool.name);
+  options.calls.emplace(*format, std::move(names));
   options.generate.grammar =
       std::make_shared<const pipelines::OutputGrammar>(pipelines::tools_grammar(*format, tools, chosen));
 }
@@ -252,7 +268,8 @@ void complete_chat(Service& service, const ExchangeHandle& exchange) {
   pipelines::ChatTemplateOptions prompting = template_options(fields);
   refuse_unsupported(fields);
   const ModelHandle model = chat_model(service, name);
-  const std::vector<pipelines::ChatMessage> messages = messages_of(given, model->pipelines().calls);
+  const std::vector<pipelines::ChatMessage> messages =
+      messages_of(given, prompting.continue_final_message, model->pipelines().calls);
   const pipelines::TextGenerator& generator = *model->pipelines().generator;
   CompletionOptions options;
   options.model = model->name();

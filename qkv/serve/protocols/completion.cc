@@ -1,6 +1,7 @@
 #include "qkv/serve/protocols/completion.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -9,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "qkv/pipelines/tools/call_reader.h"
 #include "qkv/search/language.h"
 #include "qkv/serve/protocols/stop_texts.h"
 #include "qkv/serve/work/runs.h"
@@ -19,11 +19,8 @@ namespace {
 
 // A choice while it grows. Its texts and tokens arrive on the worker's thread.
 struct Choice {
-  Choice(const std::vector<std::string>& stop_texts, const text::Tokenizer& tokenizer,
-         const std::optional<pipelines::CallFormat>& format)
-      : stops(stop_texts), decoder(tokenizer) {
-    if (format) reader.emplace(*format);
-  }
+  Choice(const CompletionOptions& options, const text::Tokenizer& tokenizer)
+      : stops(options.stops), reader(options.calls), decoder(tokenizer) {}
 
   void add(std::string_view piece) {
     const std::string certain = stops.add(piece);
@@ -31,7 +28,8 @@ struct Choice {
   }
   void finish() {
     const std::string rest = stops.finish();
-    text += reader ? reader->add(rest, calls) + reader->finish() : rest;
+    text += reader ? reader->add(rest, calls) : rest;
+    if (reader) text += reader->finish();
   }
 
   StopTexts stops;
@@ -53,9 +51,11 @@ int64_t letters_of(std::string_view text) {
                                [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; });
 }
 
-// Nine characters, as Mistral's templates require.
-std::string call_id(const std::string& of) {
-  uint64_t number = std::hash<std::string>()(of);
+// Nine characters, as Mistral's templates require; of the same request another one each time.
+std::string call_id(const std::string& request) {
+  static std::atomic<uint64_t> count = 0;
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  uint64_t number = std::hash<std::string>()(concat(request, ' ', now, ' ', count++));
   std::string id(9, '0');
   for (char& digit : id) {
     digit = "0123456789abcdefghijklmnopqrstuvwxyz"[number % 36];
@@ -90,7 +90,7 @@ class CompletionHandler {
         echoes_.push_back(prompts[p].ids.empty() ? prompts[p].text : tokenizer().decode(prompts[p].ids));
       for (size_t j = 0; j < options_.choices; ++j) {
         prompts_.push_back({.ids = read.decode.source, .key = prompts_.size() + 1});
-        choices_.emplace_back(options_.stops, tokenizer(), options_.calls);
+        choices_.emplace_back(options_, tokenizer());
       }
     }
   }
@@ -228,8 +228,8 @@ class CompletionHandler {
                     .calls = std::exchange(choice.calls, {}),
                     .first_call = choice.past_calls,
                     .finish_reason = finish_reason};
-    for (pipelines::ToolCall& call : part.calls)
-      call.id = call_id(concat(exchange_->request_id(), ' ', i, ' ', choice.past_calls++));
+    for (pipelines::ToolCall& call : part.calls) call.id = call_id(exchange_->request_id());
+    choice.past_calls += part.calls.size();
     return part;
   }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "qkv/pipelines/generate.h"
-#include "qkv/pipelines/tools/call_format.h"
+#include "qkv/pipelines/tools/call_reader.h"
 #include "qkv/serve/protocols/exchange.h"
 #include "qkv/serve/protocols/json_text.h"
 
@@ -63,7 +63,7 @@ struct CompletionOptions {
   bool logprobs = false;                            // of the chosen tokens, and with echo of the prompt's
   int top_logprobs = 0;                             // most likely tokens in the place of each chosen one
   bool prompt_only = false;                         // nothing is generated
-  std::optional<pipelines::CallFormat> calls = {};  // choices may call tools in this format
+  std::optional<pipelines::CallReader> calls = {};  // choices may call tools
 };
 
 // Answers the exchange in the form, which must live as long. Throws before anything is sent, such as

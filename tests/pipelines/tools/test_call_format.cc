@@ -126,6 +126,45 @@ TEST(CallFormats, OfOtherTemplatesAreUnknown) {
   }
 }
 
+// Templates whose calls cannot be read back, or whose form is not theirs alone.
+TEST(CallFormats, OfOtherFormsAreUnknown) {
+  const auto source = [](const std::string& calls) {
+    return R"({% if tools %}{{ tools | tojson }} <tool_call> "arguments"{% endif %}{% for m in messages %}<{{ m.role }}>
+{%- if m.tool_calls %})" +
+           calls + R"({% else %}{{ m.content }}<|im_end|>{% endif %}{% endfor %})";
+  };
+  const std::string json = "{{ c.function.arguments | tojson }}", name = "{{ c.function.name }}";
+  const auto of_each = [](const std::string& call) {
+    return "{% for c in m.tool_calls %}" + call + "{% endfor %}";
+  };
+  const auto found = [&](const std::string& calls) {
+    const Scratch scratch;
+    write_chat_model(scratch / "model", source(calls));
+    const text::Tokenizer tokenizer = text::Tokenizer::load(scratch / "model");
+    return call_format({scratch / "model", tokenizer}, tokenizer, kEnds);
+  };
+  EXPECT_TRUE(found(of_each("<call>" + name + " " + json + "</call>") + "<|im_end|>"));
+  EXPECT_TRUE(found(of_each("<call>" + name + json) + "<|im_end|>"));
+  for (const std::string& other :
+       {of_each("<call>" + name + " " + json + "</call>"),                          // without an end
+        of_each("I call " + name + ": <call>" + name + " " + json) + "<|im_end|>",  // a name twice
+        of_each("<call>" + name + " " + json + json) + "<|im_end|>",
+        of_each("<call>" + name + ".args=" + json) + "<|im_end|>",  // the name has no end
+        of_each("<call>" + json + " " + name) + "<|im_end|>",
+        of_each("<call>{{ c.id }} " + name + " " + json) + "<|im_end|>",
+        of_each("<call>" + name +
+                " {% for k, v in c.function.arguments.items() %}<arg>{{ k }}={{ v }}{% endfor %}") +
+            "<|im_end|>",
+        of_each("x" + name + " " + json + ";") + "<|im_end|>"}) {  // a trigger of one byte
+    SCOPED_TRACE(other);
+    EXPECT_FALSE(found(other));
+  }
+  const auto each = found(of_each("<call>" + name + " " + json + "</call><|im_end|>"));
+  ASSERT_TRUE(each);
+  EXPECT_EQ(each->between, "") << "an answer for each call";
+  EXPECT_TRUE(each->spelled.empty());
+}
+
 // A call that a client sends back is in the prompt as the model wrote it.
 TEST(CallFormats, MessagesHaveTheirCalls) {
   const std::vector<ToolCall> calls{{"qkvcall11", "f", R"({"x": "a \"b\""})"}, {"qkvcall12", "g", "{}"}};

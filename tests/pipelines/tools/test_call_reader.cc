@@ -46,6 +46,8 @@ const std::vector<ReaderCase> kReaderCases{
     {kTagged, R"(<call>{"name": "f", "arguments": {}}</ca)", "", "f {};"},
     {kTagged, R"(<call>{"name": "f", "arguments": {}}</call><call>{"name": "g", "argu)", "", "f {};"},
     {kTagged, R"(<call>{"name": 3} and <call>)", R"(<call>{"name": 3} and <call>)", ""},
+    {kTagged, R"(<call>{"name": "h", "arguments": {}}</call>)",
+     R"(<call>{"name": "h", "arguments": {}}</call>)", ""},
     {kTagged, R"(<call>{"name": "f", "arguments": 3}</call>)",
      R"(<call>{"name": "f", "arguments": 3}</call>)", ""},
     {kWhole, R"({"name": "f", "parameters": {"q": "{"}})", "", R"(f {"q": "{"};)"},
@@ -66,7 +68,7 @@ TEST(CallReader, ReadsPiecesOfAnySize) {
   for (const auto& [format, answer, text, expected] : kReaderCases) {
     SCOPED_TRACE(answer);
     for (size_t size = 1; size <= answer.size(); ++size) {
-      CallReader reader(format);
+      CallReader reader(format, {"f", "g", "f.1", "g-2"});
       std::vector<ToolCall> calls;
       std::string shown;
       for (size_t at = 0; at < answer.size(); at += size) shown += reader.add(answer.substr(at, size), calls);
@@ -80,7 +82,7 @@ TEST(CallReader, ReadsPiecesOfAnySize) {
 }
 
 TEST(CallReader, ShowsTextAtOnceAndCallsWhenTheyEnd) {
-  CallReader reader(kTagged);
+  CallReader reader(kTagged, {"f"});
   std::vector<ToolCall> calls;
   EXPECT_EQ(reader.add("Let me", calls), "Let me");
   EXPECT_EQ(reader.add(" see\n<c", calls), " see");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "qkv/grammar/machine.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/tools/call_reader.h"
 #include "tests/support/chat_model.h"
@@ -45,7 +46,7 @@ struct ToolsFixture {
     return made;
   }
   std::vector<ToolCall> calls_in(const std::string& answer, std::string* text = nullptr) const {
-    CallReader reader(format);
+    CallReader reader(format, {"weather", "now"});
     std::vector<ToolCall> calls;
     std::string shown = reader.add(answer, calls);
     shown += reader.finish();
@@ -176,6 +177,72 @@ TEST(Tools, SchemasThatAreNotSupportedAllowAnyObjectUnlessStrict) {
   EXPECT_EQ(fixture.generator->prepare({.text = "A"}, options_of(false)).generated.error, "");
   expect_throw<UsageError>("tools: f: parameters: properties.a.pattern",
                            [&] { fixture.generator->prepare({.text = "A"}, options_of(true)); });
+}
+
+// The beginnings of texts that the grammar of one tool's arguments allows.
+TEST(Tools, ArgumentsAreObjects) {
+  const CallFormat format{.begin = "<", .middle = ":", .end = ">", .trigger = "<"};
+  const auto first_bytes = [&](const std::string& parameters, bool strict = false) {
+    grammar::Machine machine(tools_grammar(format, {{"f", parameters, strict}}, {}).make());
+    grammar::Machine::State state = machine.start();
+    for (const char byte : std::string("<f:")) state = machine.next(state, static_cast<uint8_t>(byte));
+    std::string found;
+    for (int byte = 0; byte < 256; ++byte) {
+      if (machine.next(state, static_cast<uint8_t>(byte)) != grammar::Machine::kDead)
+        found += static_cast<char>(byte);
+    }
+    return found;
+  };
+  for (const char* parameters :
+       {R"({"description": "x"})", R"({"anyOf": [{"type": "object"}, {"type": "null"}]})",
+        R"({"enum": [1, 2]})", R"({"$ref": "#"})",
+        R"({"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer"}}})",
+        R"({"properties": {"a": false}, "required": ["a"]})"}) {
+    SCOPED_TRACE(parameters);
+    EXPECT_EQ(first_bytes(parameters), "{");
+    expect_throw<DataError>("tools: f: parameters: expected a JSON schema of objects",
+                            [&] { first_bytes(parameters, true); });
+  }
+  EXPECT_EQ(first_bytes(R"({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}})", true), "{");
+}
+
+TEST(Tools, ThoseThatAreTooLargeTogetherAllowAnyObject) {
+  const CallFormat format{.begin = "<", .middle = ":", .end = ">", .trigger = "<"};
+  std::vector<Tool> tools;
+  for (int i = 0; i < 128; ++i) {
+    tools.push_back({concat("f", i),
+                     R"({"type": "object", "properties": {"a": {"type": "string", "maxLength": 3000}}})"});
+  }
+  grammar::Machine machine(tools_grammar(format, tools, {}).make());
+  const auto accepts = [&](const std::string& text) {
+    grammar::Machine::State state = machine.start();
+    for (const char byte : text) {
+      state = machine.next(state, static_cast<uint8_t>(byte));
+      if (state == grammar::Machine::kDead) return false;
+    }
+    return machine.may_end(state);
+  };
+  EXPECT_TRUE(accepts(R"(<f0:{"a": "x"}>)"));
+  EXPECT_FALSE(accepts(R"(<f0:{"b": "x"}>)"));
+  EXPECT_TRUE(accepts(R"(<f127:{"a": "x"}>)"));
+  EXPECT_TRUE(accepts(R"(<f127:{"b": [1]}>)"));
+  tools.back().strict = true;
+  expect_throw<DataError>("tools: f127: parameters: grammar: expected at most 200000 symbols",
+                          [&] { tools_grammar(format, tools, {}).make(); });
+}
+
+TEST(Tools, EmptyPropertiesAreNoParameters) {
+  const auto parameters = [](const std::string& schema) {
+    return tools_of(parse_json(
+        R"([{"type": "function", "function": {"name": "f", "parameters": )" + schema + "}}]", "tools"))[0]
+        .parameters;
+  };
+  for (const char* none : {"null", "{}", R"({"type": "object", "properties": {}})",
+                           R"({"properties": {}, "required": [], "title": "x"})"})
+    EXPECT_EQ(parameters(none), "") << none;
+  for (const char* some : {R"({"type":"object"})", R"({"properties":{},"required":["x"]})",
+                           R"({"properties":{},"anyOf":[{"type":"object"}]})"})
+    EXPECT_EQ(parameters(some), some);
 }
 
 TEST(Tools, BadOnesAreRefusedByTheirPlace) {
