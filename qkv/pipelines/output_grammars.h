@@ -36,6 +36,11 @@ class OutputGrammars {
                                                        const text::Tokenizer& tokenizer, int64_t vocabulary);
 
  private:
+  // With the lock held. find() makes a constraint the newest; null: none.
+  std::shared_ptr<const search::Constraint> find(const std::string& key);
+  std::shared_ptr<const search::TokenBytes> tokens_of(const OutputGrammar& grammar,
+                                                      const text::Tokenizer& tokenizer, int64_t vocabulary);
+
   static constexpr size_t kKept = 8;
   std::mutex mutex_;
   std::map<std::vector<int32_t>, std::shared_ptr<const search::TokenBytes>> tokens_;  // by spelled tokens

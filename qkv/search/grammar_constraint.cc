@@ -11,9 +11,11 @@ namespace {
 
 using grammar::Machine;
 
-// Caches are cleared beyond these sizes: a kilobyte a state, a bit a token and entry.
+// Caches are cleared beyond these sizes: a kilobyte a state, a bit a token and entry. An output with more
+// states than that has room for twice as many as it has.
 constexpr int64_t kMostStates = 50'000;
 constexpr size_t kMostKept = 1'000;
+constexpr size_t kMostWalked = 64;
 constexpr int64_t kMostWork = 1'000'000;  // to compute the tokens of a state, in Machine::work()
 
 }  // namespace
@@ -32,7 +34,7 @@ TokenBytes::TokenBytes(std::vector<std::string> bytes) : bytes_(std::move(bytes)
 
 GrammarConstraint::GrammarConstraint(std::shared_ptr<const TokenBytes> tokens,
                                      const grammar::Grammar& grammar, GrammarStart start)
-    : tokens_(std::move(tokens)), begin_(std::move(start)), machine_(grammar) {
+    : tokens_(std::move(tokens)), begin_(std::move(start)), machine_(grammar), most_states_(kMostStates) {
   const std::string& trigger = begin_.trigger;
   borders_.assign(trigger.size() + 1, 0);
   for (size_t n = 1, border = 0; n < trigger.size(); ++n) {
@@ -127,17 +129,37 @@ std::string GrammarConstraint::text_of(Ids output) const {
   return repair_utf8(text).text;
 }
 
+// Outputs mostly go on by a token since the last call.
+GrammarConstraint::Place GrammarConstraint::place_after(Ids output) const {
+  const Walked* longest = nullptr;
+  for (const Walked& one : walked_) {
+    if (one.ids.size() <= output.size() && (longest == nullptr || one.ids.size() > longest->ids.size()) &&
+        std::equal(one.ids.begin(), one.ids.end(), output.begin()))
+      longest = &one;
+  }
+  Place place = longest == nullptr ? start_place() : longest->place;
+  for (const int32_t id : output.subspan(longest == nullptr ? 0 : longest->ids.size()))
+    place = after_token(place, id);
+  if (place == kDead) return place;
+  if (walked_.size() < kMostWalked) {
+    walked_.push_back({{output.begin(), output.end()}, place});
+  } else {
+    walked_[oldest_++ % kMostWalked] = {{output.begin(), output.end()}, place};
+  }
+  return place;
+}
+
 std::shared_ptr<const GrammarConstraint::Allowed> GrammarConstraint::after(Ids output) const {
   const std::lock_guard lock(mutex_);
-  if (machine_.states() > kMostStates || allowed_.size() > kMostKept) {
+  if (allowed_.size() > kMostKept) allowed_.clear();
+  if (machine_.states() > most_states_) {
     allowed_.clear();
+    walked_.clear();
     machine_.clear();
   }
-  Place place = start_place();
-  for (const int32_t id : output) {
-    place = after_token(place, id);
-    if (place == kDead) return nullptr;
-  }
+  const Place place = place_after(output);
+  if (place == kDead) return nullptr;
+  if (machine_.states() > most_states_) most_states_ = 2 * machine_.states();
   std::shared_ptr<const Allowed>& known = allowed_[place];
   if (!known)
     known = std::make_shared<const Allowed>(place >= 0 ? allowed_in(place) : allowed_before_trigger(place));

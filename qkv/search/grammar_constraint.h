@@ -69,6 +69,7 @@ class GrammarConstraint final : public Constraint {
 
   std::string text_of(Ids output) const;
   std::shared_ptr<const Allowed> after(Ids output) const;
+  Place place_after(Ids output) const;
   Place start_place() const;
   Place after_byte(Place place, uint8_t byte) const;
   Place after_token(Place place, int32_t id) const;
@@ -81,6 +82,13 @@ class GrammarConstraint final : public Constraint {
   mutable std::mutex mutex_;
   mutable grammar::Machine machine_;
   mutable std::unordered_map<Place, std::shared_ptr<const Allowed>> allowed_;
+  struct Walked {
+    std::vector<int32_t> ids;
+    Place place;
+  };
+  mutable std::vector<Walked> walked_;  // the last outputs
+  mutable size_t oldest_ = 0;           // of them, counted on
+  mutable int64_t most_states_;         // before the caches are cleared
 };
 
 }  // namespace qkv::search

@@ -199,16 +199,16 @@ TEST_F(ChatTools, RefuseWhatIsWrong) {
   };
   const json function{{"name", "f"}, {"arguments", "{}"}};
   json many = json::array();
-  for (int i = 0; i < 129; ++i) many.push_back({{"function", function}});
+  for (int i = 0; i < 2049; ++i) many.push_back({{"function", function}});
   const json calls{{"role", "assistant"}, {"tool_calls", many}};
-  refused({{"messages", {calls}}}, {"messages[0].tool_calls: expected at most 128 calls"});
+  refused({{"messages", {calls}}}, {"messages[0].tool_calls: expected at most 2048 calls"});
   json last = calls;
   last["tool_calls"] = json::array({many[0]});
   refused({{"messages", {last}}, {"continue_final_message", true}, {"add_generation_prompt", false}},
           {"messages[0].tool_calls", "continues the last message"});
   last["tool_calls"] = json::object();
   refused({{"messages", {last}}}, {"messages[0].tool_calls: expected a list of calls"});
-  const std::string deep = R"({"a": )" + std::string(40, '[') + std::string(40, ']') + "}";
+  const std::string deep = R"({"a": )" + std::string(56, '[') + std::string(56, ']') + "}";
   last["tool_calls"] = json::array({{{"function", {{"name", "f"}, {"arguments", deep}}}}});
   refused({{"messages", {last}}},
           {"messages[0].tool_calls[0].function.arguments: expected the JSON of an object"});

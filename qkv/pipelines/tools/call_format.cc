@@ -128,6 +128,24 @@ bool reads_back(const CallFormat& format) {
          calls[0].name == kFirst.name && calls[count - 1].name == (count == 2 ? kSecond : kFirst).name;
 }
 
+// CallFormat::between of two calls, which begin `text`; empty if several calls have another form than one, or
+// an answer each.
+std::string find_between(const CallFormat& format, std::string_view text, const text::Tokenizer& tokenizer,
+                         std::span<const int32_t> ends) {
+  const auto first = find_call(text, kFirst), second = find_call(text, kSecond);
+  if (!first || !second || first->second.end >= second->first.begin) return {};
+  const auto part = [text](size_t from, size_t to) { return std::string(text.substr(from, to - from)); };
+  const auto call = [&](const Place& of) {
+    return part(of.first.begin, of.first.end) + format.middle + part(of.second.begin, of.second.end);
+  };
+  std::string between = part(first->second.end, second->first.begin);
+  if (!text.starts_with(format.begin + call(*first) + between + call(*second))) return {};
+  auto end = before_end(text.substr(second->second.end), tokenizer, ends);
+  if (!end || !remove_id(*end, kSecond.id) || *end != format.end) return {};
+  if (before_end(between, tokenizer, ends) || !remove_id(between, kFirst.id)) return {};
+  return between;
+}
+
 // Whether the template shows calls in any form.
 enum class Found { format, other_form, nothing };
 
@@ -150,17 +168,13 @@ Found find_texts(CallFormat& format, const ChatTemplate& chat, const text::Token
   format.begin = one->substr(begin, place->first.begin - begin);
   format.middle = one->substr(place->first.end, place->second.begin - place->first.end);
   format.end = *end;
+  if (!remove_id(format.end, kFirst.id)) return Found::other_form;
   format.arguments_first = place->arguments_first;
-  const std::vector calls{kFirst, kSecond};
-  if (const auto two = after_question(chat, conversation(format, calls))) {
-    const auto first = find_call(*two, kFirst), second = find_call(*two, kSecond);
-    if (first && second && first->second.end < second->first.begin)
-      format.between = two->substr(first->second.end, second->first.begin - first->second.end);
-    if (before_end(format.between, tokenizer, ends)) format.between.clear();  // an answer for each call
-  }
+  if (const auto two = after_question(chat, conversation(format, std::vector{kFirst, kSecond})))
+    format.between =
+        find_between(format, std::string_view(*two).substr(std::min(begin, two->size())), tokenizer, ends);
   if (before_end(format.begin, tokenizer, ends) || before_end(format.middle, tokenizer, ends))
     return Found::other_form;
-  if (!remove_id(format.end, kFirst.id) || !remove_id(format.between, kFirst.id)) return Found::other_form;
   set_trigger(format);
   return reads_back(format) ? Found::format : Found::other_form;
 }

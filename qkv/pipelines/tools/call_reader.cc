@@ -37,12 +37,14 @@ bool CallReader::read_text(std::string& text) {
   const size_t certain = last == held_.npos ? 0 : last + 1;
   text.append(held_, 0, certain);
   any_ = any_ || certain > 0 || is_call;
+  if (is_call) blanks_ = held_.substr(certain, found - certain);
   held_.erase(0, is_call ? found : certain);
   if (is_call) part_ = Part::begin;
   return is_call;
 }
 
 bool CallReader::leave() {
+  held_.insert(0, std::exchange(blanks_, {}));
   part_ = Part::after;
   return true;
 }
@@ -98,6 +100,7 @@ bool CallReader::read_rest(std::vector<ToolCall>& calls) {
   if (!call_.name.empty()) {
     calls.push_back(std::exchange(call_, {}));
     has_calls_ = true;
+    blanks_.clear();
     held_.erase(0, at_);
     at_ = 0;
     return true;
@@ -150,7 +153,7 @@ std::string CallReader::add(std::string_view text, std::vector<ToolCall>& calls)
 std::string CallReader::finish() {
   const bool is_lost = has_calls_ && part_ != Part::after;
   at_ = 0;
-  std::string rest = std::exchange(held_, {});
+  std::string rest = std::exchange(blanks_, {}) + std::exchange(held_, {});
   return is_lost ? std::string() : rest;
 }
 

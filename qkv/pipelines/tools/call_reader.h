@@ -40,9 +40,10 @@ class CallReader {
   CallFormat format_;
   std::vector<std::string> names_;
   Part part_ = Part::text;
-  std::string held_;  // since the last text or complete call
-  size_t at_ = 0;     // of these, the bytes that have been read
-  bool any_ = false;  // text or a trigger so far
+  std::string held_;    // since the last text or complete call
+  size_t at_ = 0;       // of these, the bytes that have been read
+  std::string blanks_;  // before the first call, until it is complete
+  bool any_ = false;    // text or a trigger so far
   bool has_calls_ = false;
   ToolCall call_;
   // Within ARGUMENTS: bytes read, nesting depth.

@@ -1,8 +1,8 @@
 #include "qkv/pipelines/tools/tools.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
-#include <tuple>
 
 #include "qkv/base/error.h"
 #include "qkv/grammar/json_schema.h"
@@ -16,9 +16,10 @@ using grammar::Grammar;
 using grammar::literal;
 using grammar::rule;
 using grammar::sequence;
-using grammar::Symbols;
 
 constexpr size_t kMostTools = 128, kMostName = 64;
+constexpr int kMostRefused = 16;        // schemas of a request that are tried in vain, as each takes time
+constexpr size_t kMostBeforeNames = 8;  // tools whose arguments are told apart before their names come
 
 // Throws DataError for a schema that is not supported, that no object fits, or that other values fit.
 void require_objects(const std::string& schema, const std::string& name) {
@@ -47,11 +48,21 @@ class CallGrammar {
     all_.add(rest, literal(format.end));
     if (parallel && !format.between.empty())
       all_.add(rest, sequence(literal(format.between), rule(call), rule(rest)));
-    for (const Tool& tool : tools) {
-      const Symbols name = literal(tool.name), arguments{rule(arguments_of(tool))};
-      const auto& [first, second] =
-          format.arguments_first ? std::tie(arguments, name) : std::tie(name, arguments);
-      all_.add(call, sequence(first, literal(format.middle), second));
+    if (format.arguments_first) {
+      // Calls are alike until their names come, so that those of the same arguments are one alternative.
+      std::map<int32_t, int32_t> names;  // rules of the names of tools with these arguments
+      for (const Tool& tool : tools) {
+        const int32_t arguments = tools.size() > kMostBeforeNames && !tool.strict ? any_ : arguments_of(tool);
+        const auto [known, added] = names.try_emplace(arguments, -1);
+        if (added) {
+          known->second = all_.new_rule();
+          all_.add(call, sequence(rule(arguments), literal(format.middle), rule(known->second)));
+        }
+        all_.add(known->second, literal(tool.name));
+      }
+    } else {
+      for (const Tool& tool : tools)
+        all_.add(call, sequence(literal(tool.name), literal(format.middle), rule(arguments_of(tool))));
     }
   }
   Grammar take() { return std::move(all_); }
@@ -63,6 +74,7 @@ class CallGrammar {
 
   int32_t arguments_of(const Tool& tool) {
     if (tool.parameters.empty()) return none_;
+    if (refused_ == kMostRefused && !tool.strict) return any_;
     const std::string name = concat("tools: ", tool.name, ": parameters");
     const auto before = static_cast<int32_t>(all_.rules().size());
     try {
@@ -71,12 +83,14 @@ class CallGrammar {
     } catch (const DataError&) {
       if (tool.strict) throw;
     }
+    ++refused_;
     all_.truncate(before);
     return any_;
   }
 
   Grammar all_;
   int32_t none_ = 0, any_ = 0;  // {}, and any object
+  int refused_ = 0;             // schemas
 };
 
 // Whether a schema of objects without properties says no more.

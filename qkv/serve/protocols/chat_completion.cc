@@ -118,7 +118,7 @@ std::string content_of(const JsonValue& content) {
 
 // The calls of an earlier answer, which a client sends back.
 std::vector<pipelines::ToolCall> calls_of(const JsonValue& given) {
-  constexpr size_t kMostCalls = 128;
+  constexpr size_t kMostCalls = 2048;
   if (given.size() > kMostCalls) given.fail(concat("at most ", kMostCalls, " calls"));
   std::vector<pipelines::ToolCall> calls;
   for (const JsonValue& one : given.items()) {
@@ -128,10 +128,10 @@ std::vector<pipelines::ToolCall> calls_of(const JsonValue& given) {
     if (json.empty()) json = "{}";
     bool is_object = false;
     try {
-      is_object = parse_json(json, "arguments", {.max_depth = 32}).is_object();
+      is_object = parse_json(json, "arguments", {.max_depth = 56}).is_object();
     } catch (const DataError&) {
     }
-    if (!is_object) arguments.fail("the JSON of an object, nested at most 32 deep");
+    if (!is_object) arguments.fail("the JSON of an object, nested at most 56 deep");
     calls.push_back({one.string_or("id", ""), function["name"].string(), std::move(json)});
   }
   return calls;

@@ -8,8 +8,10 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "qkv/pipelines/output_grammars.h"
 #include "qkv/search/language.h"
 #include "qkv/serve/protocols/stop_texts.h"
 #include "qkv/serve/work/runs.h"
@@ -17,10 +19,18 @@
 namespace qkv::serve {
 namespace {
 
+// The special tokens that are in texts, ascending.
+std::span<const int32_t> spelled(const CompletionOptions& options) {
+  if (options.generate.grammar) return options.generate.grammar->spelled;
+  return {};
+}
+
 // A choice while it grows. Its texts and tokens arrive on the worker's thread.
 struct Choice {
   Choice(const CompletionOptions& options, const text::Tokenizer& tokenizer)
-      : stops(options.stops), reader(options.calls), decoder(tokenizer) {}
+      : stops(options.stops),
+        reader(options.calls),
+        decoder(tokenizer, {.skip_special_tokens = spelled(options).empty()}) {}
 
   void add(std::string_view piece) {
     const std::string certain = stops.add(piece);
@@ -184,7 +194,9 @@ class CompletionHandler {
 
   bool on_token(size_t i, const search::NewToken& token) {
     Choice& choice = choices_[i];
-    if (options_.logprobs && !tokenizer().is_special(token.id)) note(choice, token);
+    if (options_.logprobs &&
+        (!tokenizer().is_special(token.id) || std::ranges::binary_search(spelled(options_), token.id)))
+      note(choice, token);
     if (options_.stream) {
       open(i);
       if (!choice.text.empty() || !choice.calls.empty()) send_event(i, nullptr);

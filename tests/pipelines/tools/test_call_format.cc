@@ -159,6 +159,11 @@ TEST(CallFormats, OfOtherFormsAreUnknown) {
     SCOPED_TRACE(other);
     EXPECT_FALSE(found(other));
   }
+  const auto list = found("{% if m.tool_calls | length > 1 %}<list>{% endif %}" +
+                          of_each("<call>" + name + " " + json + "</call>") + "<|im_end|>");
+  ASSERT_TRUE(list);
+  EXPECT_EQ(list->begin, "<call>");
+  EXPECT_EQ(list->between, "") << "several calls have another form";
   const auto each = found(of_each("<call>" + name + " " + json + "</call><|im_end|>"));
   ASSERT_TRUE(each);
   EXPECT_EQ(each->between, "") << "an answer for each call";

@@ -40,6 +40,8 @@ const std::vector<ReaderCase> kReaderCases{
     {kTagged,
      R"(<call>{"name": "f.1", "arguments": {}}</call><call>{"name": "g-2", "arguments": {"x": "\\"}}</call>)",
      "", R"(f.1 {};g-2 {"x": "\\"};)"},
+    {kTagged, "So: \n<call>", "So: \n<call>", ""},
+    {kTagged, "So: <call>{\"name\": 1", "So: <call>{\"name\": 1", ""},
     {kTagged, R"(<call>{"name": "f", "arguments": {"a": 1)", R"(<call>{"name": "f", "arguments": {"a": 1)",
      ""},
     {kTagged, R"(<call>{"name": "f", "arguments": {}}</call><call>{"na)", "", "f {};"},

@@ -206,6 +206,35 @@ TEST(Tools, ArgumentsAreObjects) {
   EXPECT_EQ(first_bytes(R"({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}})", true), "{");
 }
 
+bool accepts(grammar::Machine& machine, const std::string& text) {
+  grammar::Machine::State state = machine.start();
+  for (const char byte : text) {
+    state = machine.next(state, static_cast<uint8_t>(byte));
+    if (state == grammar::Machine::kDead) return false;
+  }
+  return machine.may_end(state);
+}
+
+TEST(Tools, ArgumentsBeforeNamesAreThoseOfTheName) {
+  const CallFormat format{
+      .begin = "<", .middle = ":", .between = ";", .end = ">", .arguments_first = true, .trigger = "<"};
+  const auto tool = [](const std::string& name, const std::string& key, bool strict) {
+    return Tool{name, R"({"type": "object", "properties": {")" + key + R"(": {"type": "integer"}}})", strict};
+  };
+  grammar::Machine two(tools_grammar(format, {tool("f", "a", false), tool("g", "b", false)}, {}).make());
+  EXPECT_TRUE(accepts(two, R"(<{"a":1}:f>)"));
+  EXPECT_TRUE(accepts(two, R"(<{"b":1}:g;{"a":1}:f>)"));
+  EXPECT_FALSE(accepts(two, R"(<{"a":1}:g>)"));
+  // Of many tools, only those that are strict: all would be told apart at once.
+  std::vector<Tool> many;
+  for (int i = 0; i < 128; ++i) many.push_back(tool(concat("f", i), "a", i == 5));
+  grammar::Machine machine(tools_grammar(format, many, {}).make());
+  EXPECT_TRUE(accepts(machine, R"(<{"b":[1]}:f127>)"));
+  EXPECT_TRUE(accepts(machine, R"(<{"a":1}:f5>)"));
+  EXPECT_FALSE(accepts(machine, R"(<{"b":1}:f5>)"));
+  EXPECT_LT(machine.work(), 5'000) << "no parse for each tool";
+}
+
 TEST(Tools, ThoseThatAreTooLargeTogetherAllowAnyObject) {
   const CallFormat format{.begin = "<", .middle = ":", .end = ">", .trigger = "<"};
   std::vector<Tool> tools;
@@ -214,18 +243,10 @@ TEST(Tools, ThoseThatAreTooLargeTogetherAllowAnyObject) {
                      R"({"type": "object", "properties": {"a": {"type": "string", "maxLength": 3000}}})"});
   }
   grammar::Machine machine(tools_grammar(format, tools, {}).make());
-  const auto accepts = [&](const std::string& text) {
-    grammar::Machine::State state = machine.start();
-    for (const char byte : text) {
-      state = machine.next(state, static_cast<uint8_t>(byte));
-      if (state == grammar::Machine::kDead) return false;
-    }
-    return machine.may_end(state);
-  };
-  EXPECT_TRUE(accepts(R"(<f0:{"a": "x"}>)"));
-  EXPECT_FALSE(accepts(R"(<f0:{"b": "x"}>)"));
-  EXPECT_TRUE(accepts(R"(<f127:{"a": "x"}>)"));
-  EXPECT_TRUE(accepts(R"(<f127:{"b": [1]}>)"));
+  EXPECT_TRUE(accepts(machine, R"(<f0:{"a": "x"}>)"));
+  EXPECT_FALSE(accepts(machine, R"(<f0:{"b": "x"}>)"));
+  EXPECT_TRUE(accepts(machine, R"(<f127:{"a": "x"}>)"));
+  EXPECT_TRUE(accepts(machine, R"(<f127:{"b": [1]}>)"));
   tools.back().strict = true;
   expect_throw<DataError>("tools: f127: parameters: grammar: expected at most 200000 symbols",
                           [&] { tools_grammar(format, tools, {}).make(); });
