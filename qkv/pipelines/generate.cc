@@ -117,11 +117,12 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   if (request.done()) return request;
   request.decode.options = after_prompt(options, tokens);
   if (options.grammar || !options.json_schema.empty()) {
-    const OutputGrammar grammar =
-        options.grammar ? *options.grammar : json_schema_grammar(options.json_schema);
+    const auto grammar =
+        options.grammar ? options.grammar
+                        : std::make_shared<const OutputGrammar>(json_schema_grammar(options.json_schema));
     request.decode.options.constraints.push_back(
-        model_->grammars->constraint(grammar, model_->tokenizer, model_->model->config().vocabulary));
-    request.spelled = grammar.spelled;
+        model_->grammars->constraint(*grammar, model_->tokenizer, model_->model->config().vocabulary));
+    request.spelled = grammar->spelled;
   }
   request.nbest = options.search.nbest;
   request.decode.options.nbest = with_spare_hypotheses(options.search);

@@ -51,6 +51,35 @@ class ChatTools : public ::testing::Test {
     return request;
   }
   json choices(const json& more) { return json_of(post(service_, kPath, asking(more)))["choices"]; }
+  // Likewise, and expects that a stream has the same.
+  json streamed_choices(const json& more) {
+    const json whole = choices(more);
+    json expected = json::array(), streamed = json::array();
+    for (const json& choice : whole) {
+      const json& message = choice["message"];
+      json calls = json::array();
+      for (const json& call : message.value("tool_calls", json::array())) calls.push_back(call["function"]);
+      expected.push_back({{"text", message["content"].is_null() ? "" : message["content"]},
+                          {"calls", calls},
+                          {"reason", choice["finish_reason"]}});
+      streamed.push_back({{"text", ""}, {"calls", json::array()}, {"reason", nullptr}});
+    }
+    json request = asking(more);
+    request["stream"] = true;
+    for (const std::string& event : events_of(post(service_, kPath, request).body)) {
+      if (event == "[DONE]") continue;
+      const json choice = json::parse(event)["choices"].at(0);
+      json& own = streamed.at(choice["index"].get<size_t>());
+      own["text"] = own["text"].get<std::string>() + choice["delta"].value("content", "");
+      for (const json& call : choice["delta"].value("tool_calls", json::array())) {
+        EXPECT_EQ(call["index"], own["calls"].size());
+        own["calls"].push_back(call["function"]);
+      }
+      own["reason"] = choice["finish_reason"];
+    }
+    EXPECT_EQ(streamed, expected);
+    return whole;
+  }
   void refused(const json& more, const std::vector<std::string>& parts) {
     expect_error(post(service_, kPath, asking(more)), 400, parts);
   }
@@ -94,31 +123,10 @@ TEST_F(ChatTools, ANamedOneIsCalledOnce) {
 }
 
 TEST_F(ChatTools, StreamTheSameCalls) {
-  const json more{{"tool_choice", "required"}, {"n", 3}};
-  json streaming = asking(more);
-  streaming["stream"] = true;
-  std::vector<json> streamed(3, json::array());
-  std::vector<std::string> reasons(3);
-  for (const std::string& event : events_of(post(service_, kPath, streaming).body)) {
-    if (event == "[DONE]") continue;
-    const json choice = json::parse(event)["choices"].at(0);
-    const size_t i = choice["index"];
-    EXPECT_EQ(choice["delta"].value("content", ""), "");
-    for (const json& call : choice["delta"].value("tool_calls", json::array())) {
-      EXPECT_EQ(call["index"], streamed[i].size());
-      streamed[i].push_back(call["function"]);
-    }
-    if (!choice["finish_reason"].is_null()) reasons[i] = choice["finish_reason"];
-  }
-  const json whole = choices(more);
-  for (size_t i = 0; i < 3; ++i) {
-    if (whole[i]["finish_reason"] == "length") continue;
-    json expected = json::array();
-    for (const json& call : whole[i]["message"]["tool_calls"]) expected.push_back(call["function"]);
-    EXPECT_FALSE(expected.empty());
-    EXPECT_EQ(streamed[i], expected);
-    EXPECT_EQ(reasons[i], whole[i]["finish_reason"]);
-  }
+  size_t calls = 0;
+  for (const json& choice : streamed_choices({{"tool_choice", "required"}, {"n", 3}}))
+    calls += choice["message"].value("tool_calls", json::array()).size();
+  EXPECT_GT(calls, 1U);
 }
 
 // A limit of tokens may cut a call anywhere.
@@ -126,28 +134,11 @@ TEST_F(ChatTools, ThatAreCutAreTheSameInAStream) {
   int texts = 0, calls = 0;
   for (int most = 1; most <= 90; ++most) {
     SCOPED_TRACE(most);
-    json request = asking({{"tool_choice", "required"}, {"max_tokens", most}, {"seed", 7}});
-    const json whole = json_of(post(service_, kPath, request))["choices"][0];
-    request["stream"] = true;
-    std::string text;
-    json streamed = json::array(), reason;
-    for (const std::string& event : events_of(post(service_, kPath, request).body)) {
-      if (event == "[DONE]") continue;
-      const json choice = json::parse(event)["choices"].at(0);
-      text += choice["delta"].value("content", "");
-      for (const json& call : choice["delta"].value("tool_calls", json::array()))
-        streamed.push_back(call["function"]);
-      reason = choice["finish_reason"];
-    }
-    json expected = json::array();
-    for (const json& call : whole["message"].value("tool_calls", json::array()))
-      expected.push_back(call["function"]);
-    EXPECT_EQ(streamed, expected);
-    EXPECT_EQ(text, whole["message"]["content"].is_null() ? "" : whole["message"]["content"]);
-    EXPECT_EQ(reason, whole["finish_reason"]);
-    EXPECT_NE(text.empty(), expected.empty())
+    const json message =
+        streamed_choices({{"tool_choice", "required"}, {"max_tokens", most}, {"seed", 7}})[0]["message"];
+    EXPECT_EQ(message["content"].is_null(), message.contains("tool_calls"))
         << "what is cut is a text, unless complete calls came before it";
-    ++(expected.empty() ? texts : calls);
+    ++(message["content"].is_null() ? calls : texts);
   }
   EXPECT_GT(texts, 10);
   EXPECT_GT(calls, 5);

@@ -3,17 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "qkv/base/partial_end.h"
+
 namespace qkv::pipelines {
-namespace {
-
-// The longest end of a text that begins `whole`, but is not all of it.
-size_t partial_end(std::string_view text, std::string_view whole) {
-  size_t length = std::min(text.size(), whole.size() - 1);
-  while (length > 0 && !text.ends_with(whole.substr(0, length))) --length;
-  return length;
-}
-
-}  // namespace
 
 bool is_of_a_name(char byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "qkv/base/partial_end.h"
+
 namespace qkv::serve {
 
 std::string StopTexts::add(std::string_view text) {
@@ -15,12 +17,8 @@ std::string StopTexts::add(std::string_view text) {
     held_.clear();
     return before;
   }
-  size_t keep = 0;  // the longest end of the text that begins a stop
-  for (const std::string& stop : stops_) {
-    for (size_t length = std::min(held_.size(), stop.size() - 1); length > keep; --length) {
-      if (std::string_view(held_).ends_with(std::string_view(stop).substr(0, length))) keep = length;
-    }
-  }
+  size_t keep = 0;
+  for (const std::string& stop : stops_) keep = std::max(keep, partial_end(held_, stop));
   std::string certain = held_.substr(0, held_.size() - keep);
   held_.erase(0, certain.size());
   return certain;

@@ -45,6 +45,14 @@ const std::vector<FormatCase>& format_cases() {
         .between = "}\n</tool_call>\n<tool_call>\n{\"name\": \"",
         .end = "}\n</tool_call>",
         .trigger = "<tool_call>"}},
+      {"qwen3",
+       fixture("qwen3_thinking"),
+       {},
+       {.begin = "<tool_call>\n{\"name\": \"",
+        .middle = "\", \"arguments\": ",
+        .between = "}\n</tool_call>\n<tool_call>\n{\"name\": \"",
+        .end = "}\n</tool_call>",
+        .trigger = "<tool_call>"}},
       {"hermes",
        fixture("hermes_tools"),
        {},
@@ -117,10 +125,14 @@ TEST(CallFormats, AreFoundByRenderingCalls) {
 }
 
 TEST(CallFormats, OfOtherTemplatesAreUnknown) {
-  for (const char* name : {"chatml", "gemma3", "llama2", "zephyr"}) {
+  const std::vector<std::pair<const char*, const char*>> templates{
+      {"chatml", "<|im_end|>"},       {"gemma3", "<end_of_turn>"}, {"granite", "<|end_of_text|>"},
+      {"phi4_mini_tools", "<|end|>"}, {"glm4", "<|observation|>"}, {"gpt_oss", "<|call|>"},
+      {"deepseek_v3", "<|im_end|>"}};
+  for (const auto& [name, end] : templates) {
     SCOPED_TRACE(name);
     const Scratch scratch;
-    write_chat_model(scratch / "model", fixture(name));
+    write_chat_model(scratch / "model", fixture(name), {{"<|im_end|>", end}});
     const text::Tokenizer tokenizer = text::Tokenizer::load(scratch / "model");
     EXPECT_FALSE(call_format({scratch / "model", tokenizer}, tokenizer, kEnds));
   }

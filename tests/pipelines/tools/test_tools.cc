@@ -7,15 +7,16 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "qkv/grammar/machine.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/tools/call_reader.h"
+#include "tests/grammar/accepts.h"
 #include "tests/support/chat_model.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::pipelines {
 namespace {
 
+using grammar::accepts;
 using nlohmann::json;
 using qkv::testing::expect_throw;
 using qkv::testing::Scratch;
@@ -204,15 +205,6 @@ TEST(Tools, ArgumentsAreObjects) {
                             [&] { first_bytes(parameters, true); });
   }
   EXPECT_EQ(first_bytes(R"({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}})", true), "{");
-}
-
-bool accepts(grammar::Machine& machine, const std::string& text) {
-  grammar::Machine::State state = machine.start();
-  for (const char byte : text) {
-    state = machine.next(state, static_cast<uint8_t>(byte));
-    if (state == grammar::Machine::kDead) return false;
-  }
-  return machine.may_end(state);
 }
 
 TEST(Tools, ArgumentsBeforeNamesAreThoseOfTheName) {
