@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMostRepeats = 10'000;  // the limit of minItems, maxLength, ...
 constexpr size_t kMostBytes = 1 << 18, kMostProperties = 1000;
 constexpr int kMostNested = 300;  // nesting depth of schemas, references included
+constexpr int kMostShared = 64;   // nesting depth of common beginnings of an enum's values
 constexpr std::array kBounds{"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"};
 
 bool has_type(const JsonValue& value, std::string_view type) {
@@ -298,13 +300,40 @@ class Compiler {
       });
     }
     if (values.empty()) (all ? *all : *one).fail("a value that the other keywords allow");
+    std::vector<std::string> texts;
     for (const JsonValue& value : values) {
       constexpr double kMostExact = 1e16;
       if (value.is_number() && !(std::abs(value.number()) < kMostExact) && !value.is_integer())
         value.fail("a number of at most 16 digits");
-      grammar_.add(own, literal(value.text()));
+      texts.push_back(value.text());
     }
+    std::ranges::sort(texts);
+    texts.erase(std::ranges::unique(texts).begin(), texts.end());
+    add_texts(own, texts, 0, kMostShared);
     return true;
+  }
+
+  // One of these texts, distinct and sorted, from byte `begin` on. Those with a common beginning share it, so
+  // that an output is the beginning of one alternative, not of thousands.
+  void add_texts(int32_t own, std::span<const std::string> texts, size_t begin, int nested) {
+    while (!texts.empty()) {
+      const std::string& first = texts.front();
+      const auto differs = [&](const std::string& text) {
+        return begin == first.size() || begin == text.size() || text[begin] != first[begin];
+      };
+      const auto other = std::ranges::find_if(texts.subspan(1), differs);
+      const auto alike = texts.first(static_cast<size_t>(other - texts.subspan(1).begin()) + 1);
+      texts = texts.subspan(alike.size());
+      if (alike.size() == 1 || nested == 0) {
+        for (const std::string& text : alike)
+          grammar_.add(own, literal(std::string_view(text).substr(begin)));
+        continue;
+      }
+      const size_t end = static_cast<size_t>(std::ranges::mismatch(first, alike.back()).in1 - first.begin());
+      const int32_t rest = grammar_.new_rule();
+      grammar_.add(own, sequence(literal(std::string_view(first).substr(begin, end - begin)), rule(rest)));
+      add_texts(rest, alike, end, nested - 1);
+    }
   }
 
   static std::vector<std::string> names_of(const JsonValue& type) {

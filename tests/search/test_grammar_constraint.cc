@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -209,6 +210,31 @@ TEST(GrammarConstraint, TokensThatTakeTooLongToComputeAreAnError) {
   };
   EXPECT_NO_THROW(apply_to(3));
   expect_throw<UsageError>("expected a less ambiguous grammar", [&] { apply_to(100); });
+}
+
+// Values with common beginnings, more than an output could follow one by one.
+TEST(GrammarConstraint, AnEnumMayHaveManyValues) {
+  std::string values;
+  for (int i = 0; i < 8000; ++i) values += concat(values.empty() ? "" : ",", "\"item-", i, "\"");
+  std::vector<std::string> tokens{"",    "\"",   "\"it", "em-", "i",    "7", "79",
+                                  "799", "7999", "8",    "80",  "8000", "x"};
+  const GrammarConstraint constraint(
+      std::make_shared<const TokenBytes>(tokens),
+      grammar::grammar_of_json_schema(concat(R"({"enum": [)", values, "]}"), "schema"));
+  const auto allowed_after = [&](const std::vector<int32_t>& history) {
+    std::vector<float> scores(tokens.size());
+    NextTokens next(scores);
+    constraint.apply({.history = history, .new_tokens = std::ssize(history)}, next);
+    std::vector<std::string> allowed;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (std::isfinite(scores[i])) allowed.push_back(tokens[i]);
+    }
+    return allowed;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(allowed_after({}), (Texts{"\"", "\"it"}));
+  EXPECT_EQ(allowed_after({2, 3}), (Texts{"7", "79", "799", "7999", "8", "80"}));
+  EXPECT_EQ(allowed_after({2, 3, 8}), (Texts{"\""}));
 }
 
 TEST(GrammarConstraint, AVocabularyWithoutATokenIsAnError) {
