@@ -737,7 +737,7 @@ CASES = {
     "rembert_base": lambda size: bert(size, "Model", "RemBert", input_embedding_size=6, layer_norm_eps=1e-3),
     "rembert_texts": lambda size: bert(size, "ForSequenceClassification", "RemBert", input_embedding_size=10, hidden_act="relu", **THREE),
     "roformer_base": lambda size: bert(size, "Model", "RoFormer", layer_norm_eps=1e-3),
-    "roformer_masked": lambda size: bert(size, "ForMaskedLM", "RoFormer", embedding_size=6, hidden_act="relu"),
+    "roformer_masked": lambda size: bert(size, "ForMaskedLM", "RoFormer", embedding_size=6, hidden_act="silu"),
     "roformer_texts": lambda size: bert(size, "ForSequenceClassification", "RoFormer", embedding_size=10, type_vocab_size=3, **THREE),
     "roformer_tokens": lambda size: bert(size, "ForTokenClassification", "RoFormer", hidden_act="gelu_new", **THREE),
     "ernie_masked": lambda size: bert(size, "ForMaskedLM", "Ernie", hidden_act="relu"),
