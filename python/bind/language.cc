@@ -1,5 +1,6 @@
 // Language models.
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 
@@ -9,7 +10,10 @@
 #include "qkv/pipelines/chat.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/json.h"
+#include "qkv/pipelines/output_grammars.h"
 #include "qkv/pipelines/score.h"
+#include "qkv/pipelines/tools/call_reader.h"
+#include "qkv/pipelines/tools/tools.h"
 
 namespace qkv::python {
 namespace {
@@ -58,16 +62,48 @@ class LanguageModel {
   }
   std::string decode(const std::vector<int32_t>& ids) const { return model_->tokenizer.decode(ids); }
 
-  // messages, variables: JSON.
-  std::string render(const std::string& messages, const std::string& variables, const std::string& name,
-                     bool continues) const {
+  // messages, variables and tools: JSON; tools: empty if there are none.
+  std::string render(const std::string& messages, const std::string& variables, const std::string& tools,
+                     const std::string& name, bool continues) const {
     pipelines::ChatTemplateOptions options{.add_generation_prompt = !continues,
                                            .continue_final_message = continues};
+    if (!tools.empty()) options.tools = parse_json(tools, "tools");
     parse_json(variables, "template_variables").members([&](std::string_view key, const JsonValue& value) {
       options.set(key, value);
     });
-    return pipelines::ChatTemplate(model_->folder, model_->tokenizer, name)
-        .render(pipelines::chat_messages(parse_json(messages, "messages")), options);
+    const pipelines::ChatTemplate chat(model_->folder, model_->tokenizer, name);
+    std::vector<pipelines::ChatMessage> all = pipelines::chat_messages(parse_json(messages, "messages"));
+    const auto has_calls = [](const pipelines::ChatMessage& one) {
+      return std::ranges::any_of(one.fields, [](const auto& field) { return field.first == "tool_calls"; });
+    };
+    // Without a known format the template gets them as they are.
+    if (std::ranges::any_of(all, has_calls)) {
+      if (const auto format = pipelines::call_format(chat, *model_)) pipelines::write_calls(*format, all);
+    }
+    return chat.render(all, options);
+  }
+  // Lets answers call tools, which are JSON. choice: "auto", "required" or the name of one.
+  pipelines::CallReader call_tools(const std::string& tools, const std::string& choice, bool parallel,
+                                   const std::string& name, pipelines::GenerateOptions& options) const {
+    const std::optional<pipelines::CallFormat> format =
+        pipelines::call_format(pipelines::ChatTemplate(model_->folder, model_->tokenizer, name), *model_);
+    std::vector<pipelines::Tool> all = pipelines::tools_of(parse_json(tools, "tools"));
+    if (!format)
+      throw UsageError(
+          concat("tools: expected none, as the model's chat template shows none, or calls of an unknown "
+                 "form, found ",
+                 all.size()));
+    if (!options.json_schema.empty()) throw UsageError("json_schema: expected none beside tools, found one");
+    const bool is_named = choice != "auto" && choice != "required";
+    if (is_named) std::erase_if(all, [&](const pipelines::Tool& tool) { return tool.name != choice; });
+    if (all.empty())
+      throw UsageError(concat(
+          "tool_choice: expected 'auto', 'none', 'required' or the name of a tool, found '", choice, "'"));
+    std::vector<std::string> names;
+    for (const pipelines::Tool& tool : all) names.push_back(tool.name);
+    options.grammar = std::make_shared<const pipelines::OutputGrammar>(pipelines::tools_grammar(
+        *format, all, {.required = choice != "auto", .parallel = parallel && !is_named}));
+    return {*format, std::move(names)};
   }
   std::vector<int32_t> prompt_ids(const std::string& prompt, const std::string& name) const {
     return pipelines::ChatTemplate(model_->folder, model_->tokenizer, name).ids(prompt);
@@ -92,16 +128,19 @@ class LanguageModel {
 // The completion of one prompt, as it is generated. Its functions are called without the GIL.
 class Stream {
  public:
+  // reader: of calls of tools.
   Stream(std::shared_ptr<LanguageModel> model, pipelines::Prompt prompt,
-         const pipelines::GenerateOptions& options)
-      : model_(std::move(model)), streams_(options.search.beam == 1 && options.search.nbest == 1) {
+         const pipelines::GenerateOptions& options, std::optional<pipelines::CallReader> reader)
+      : model_(std::move(model)),
+        streams_(options.search.beam == 1 && options.search.nbest == 1),
+        reader_(std::move(reader)) {
     if (options.search.nbest != 1)
       throw UsageError(
           concat("nbest: expected 1 for a stream, found ", options.search.nbest, "; see complete()"));
     if (streams_) {
       prompt.on_text = [this](std::string_view text) {
         const std::lock_guard lock(model_->engine().mutex());
-        pieces_.emplace_back(text);
+        add(text);
       };
     }
     request_ = model_->generator().prepare(prompt, options);
@@ -132,7 +171,9 @@ class Stream {
       finished_ = true;
       result_ = model_->generator().finish(std::move(request_), std::move(ticket_[0]->decoded));
       require_result(result_.error, 0, 1);
-      if (!streams_) return result_.completions.at(0).text;
+      const std::lock_guard lock(model_->engine().mutex());
+      if (!streams_) add(result_.completions.at(0).text);
+      if (reader_) add_piece(reader_->finish());
     }
   }
   // Ends the generation.
@@ -148,10 +189,25 @@ class Stream {
     if (!finished_ || closed_) return std::nullopt;
     return to_json(result_);
   }
+  // Names and arguments, JSON, of the calls so far.
+  std::vector<std::pair<std::string, std::string>> calls() {
+    const std::lock_guard lock(model_->engine().mutex());
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const pipelines::ToolCall& call : calls_) all.emplace_back(call.name, call.arguments);
+    return all;
+  }
 
  private:
+  // With the engine's lock.
+  void add(std::string_view text) { add_piece(reader_ ? reader_->add(text, calls_) : std::string(text)); }
+  void add_piece(std::string text) {
+    if (!text.empty()) pieces_.push_back(std::move(text));
+  }
+
   std::shared_ptr<LanguageModel> model_;
   bool streams_;
+  std::optional<pipelines::CallReader> reader_;  // guarded by the engine's mutex, as calls_
+  std::vector<pipelines::ToolCall> calls_;
   std::mutex consumer_;
   std::deque<std::string> pieces_;  // guarded by the engine's mutex
   pipelines::GenerationRequest request_;
@@ -159,6 +215,13 @@ class Stream {
   pipelines::Generated result_;
   bool finished_ = false, closed_ = false;
 };
+
+std::shared_ptr<Stream> streamed(const std::shared_ptr<LanguageModel>& model, pipelines::Prompt prompt,
+                                 const pipelines::GenerateOptions& options,
+                                 std::optional<pipelines::CallReader> reader = {}) {
+  return released(
+      [&] { return std::make_shared<Stream>(model, std::move(prompt), options, std::move(reader)); });
+}
 
 }  // namespace
 
@@ -175,29 +238,39 @@ void bind_language(nb::module_& module) {
       .def(
           "stream",
           [](const std::shared_ptr<LanguageModel>& model, std::string text, std::vector<int32_t> ids,
-             uint64_t key, const nb::dict& given, bool chat) {
-            const pipelines::GenerateOptions options = model->options(nb::dict(given), chat);
-            return released([&] {
-              return std::make_shared<Stream>(
-                  model, pipelines::Prompt{.text = std::move(text), .ids = std::move(ids), .key = key},
-                  options);
-            });
+             uint64_t key, const nb::dict& given) {
+            return streamed(model, {.text = std::move(text), .ids = std::move(ids), .key = key},
+                            model->options(nb::dict(given)));
           },
-          nb::arg("text"), nb::arg("ids"), nb::arg("key"), nb::arg("options"), nb::arg("chat"))
+          nb::arg("text"), nb::arg("ids"), nb::arg("key"), nb::arg("options"))
+      .def(
+          "answer",
+          [](const std::shared_ptr<LanguageModel>& model, const std::string& prompt, const std::string& name,
+             uint64_t key, const nb::dict& given, const std::string& tools, const std::string& choice,
+             bool parallel) {
+            pipelines::GenerateOptions options = model->options(nb::dict(given), true);
+            std::optional<pipelines::CallReader> reader;
+            if (!tools.empty() && choice != "none")
+              reader = model->call_tools(tools, choice, parallel, name, options);
+            return streamed(model, {.ids = model->prompt_ids(prompt, name), .key = key}, options,
+                            std::move(reader));
+          },
+          nb::arg("prompt"), nb::arg("template"), nb::arg("key"), nb::arg("options"), nb::arg("tools"),
+          nb::arg("tool_choice"), nb::arg("parallel"))
       .def("score", &LanguageModel::score, nb::arg("texts"), without_gil)
       .def("tokenize", &LanguageModel::tokenize, nb::arg("text"))
       .def_prop_ro("model", &LanguageModel::model)
       .def_prop_ro("tokenizer", &LanguageModel::tokenizer)
       .def("decode", &LanguageModel::decode, nb::arg("ids"))
-      .def("render", &LanguageModel::render, nb::arg("messages"), nb::arg("variables"), nb::arg("name"),
-           nb::arg("continues"))
-      .def("prompt_ids", &LanguageModel::prompt_ids, nb::arg("prompt"), nb::arg("name"))
+      .def("render", &LanguageModel::render, nb::arg("messages"), nb::arg("variables"), nb::arg("tools"),
+           nb::arg("name"), nb::arg("continues"))
       .def("attention", &LanguageModel::attention, nb::arg("text"), nb::arg("tile"), without_gil);
 
   nb::class_<Stream>(module, "Stream")
       .def("next", &Stream::next, without_gil)
       .def("close", &Stream::close)
-      .def("result", &Stream::result, without_gil);
+      .def("result", &Stream::result, without_gil)
+      .def("calls", &Stream::calls, without_gil);
 }
 
 }  // namespace qkv::python

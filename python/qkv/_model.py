@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import secrets
+import string
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -77,6 +79,10 @@ def _with_schema(options: Any, schema: dict[str, Any] | str | None) -> Any:
     if schema is None:
         return options
     return dict(options, json_schema=schema if isinstance(schema, str) else json.dumps(schema))
+
+
+def _json_of_tools(tools: Sequence[dict[str, Any]]) -> str:
+    return json.dumps(list(tools)) if tools else ""
 
 
 class Model:
@@ -216,15 +222,27 @@ def _close_all() -> None:
         stream.close()
 
 
+def _call_id() -> str:
+    # Nine letters and digits, as Mistral's templates require.
+    return "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(9))
+
+
 class Stream(Iterator[str]):
     """The text of a completion, in pieces, as it is generated: an iterator, also an asynchronous one."""
 
     def __init__(self, core: Any) -> None:
         self._core = core
+        self._text = ""
+        self._calls: list[dict[str, Any]] = []
         _streams.add(self)
 
-    def __next__(self) -> str:
+    def _read(self) -> str | None:
         piece = self._core.next()
+        self._text += piece or ""
+        return piece
+
+    def __next__(self) -> str:
+        piece = self._read()
         if piece is None:
             raise StopIteration
         return piece
@@ -232,6 +250,20 @@ class Stream(Iterator[str]):
     def text(self) -> str:
         """All text that has not been read yet."""
         return "".join(self)
+
+    @property
+    def tool_calls(self) -> list[dict[str, Any]]:
+        """The calls of tools so far: {"id", "type": "function", "function": {"name", "arguments": a dict}}."""
+        for name, arguments in self._core.calls()[len(self._calls) :]:
+            function = {"name": name, "arguments": json.loads(arguments)}
+            self._calls.append({"id": _call_id(), "type": "function", "function": function})
+        return self._calls
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """What has been read as a message of a conversation, with the calls of tools so far."""
+        message: dict[str, Any] = {"role": "assistant", "content": self._text}
+        return dict(message, tool_calls=self.tool_calls) if self.tool_calls else message
 
     def close(self) -> None:
         """Ends the generation."""
@@ -246,7 +278,7 @@ class Stream(Iterator[str]):
     async def __aiter__(self) -> AsyncIterator[str]:
         import asyncio
 
-        while (piece := await asyncio.to_thread(self._core.next)) is not None:
+        while (piece := await asyncio.to_thread(self._read)) is not None:
             yield piece
 
 
@@ -276,8 +308,8 @@ class LanguageModel(Model):
         """
         given = _with_schema(options, json_schema)
         if isinstance(prompt, str):
-            return Stream(self._core.stream(prompt, [], key, given, False))
-        return Stream(self._core.stream("", list(prompt), key, given, False))
+            return Stream(self._core.stream(prompt, [], key, given))
+        return Stream(self._core.stream("", list(prompt), key, given))
 
     def chat(
         self,
@@ -287,6 +319,9 @@ class LanguageModel(Model):
         template: str = "default",
         template_variables: dict[str, Any] | None = None,
         json_schema: dict[str, Any] | str | None = None,
+        tools: Sequence[dict[str, Any]] = (),
+        tool_choice: str = "auto",
+        parallel_tool_calls: bool = True,
         **options: Unpack[SearchOptions],
     ) -> Stream:
         """The answer to a conversation, [{"role": "user", "content": "..."}, ...]: an iterator of text.
@@ -294,13 +329,19 @@ class LanguageModel(Model):
         template: the name of one of several chat templates of the folder.
         template_variables: of the template, {"enable_thinking": False}.
         json_schema: as in generate().
+        tools: functions that the answer may call, [{"type": "function", "function": {"name", "description",
+            "parameters": a JSON schema}}]. Stream.tool_calls has the calls, Stream.message the answer, to which a
+            conversation adds {"role": "tool", "tool_call_id", "content"} for each.
+        tool_choice: "auto", "none", "required", or the name of a tool.
+        parallel_tool_calls: whether an answer may have several calls.
         Options: those of generate(); with the folder's "do_sample" answers are sampled, unless sample=False.
 
         Raises DataError for a folder without a chat template, and for messages that the template refuses.
         """
-        prompt = self.apply_chat_template(messages, template=template, template_variables=template_variables)
+        shown = () if tool_choice == "none" else tools
+        prompt = self.apply_chat_template(messages, template=template, template_variables=template_variables, tools=shown)
         given = _with_schema(options, json_schema)
-        return Stream(self._core.stream("", self._core.prompt_ids(prompt, template), key, given, True))
+        return Stream(self._core.answer(prompt, template, key, given, _json_of_tools(shown), tool_choice, parallel_tool_calls))
 
     def apply_chat_template(
         self,
@@ -309,10 +350,11 @@ class LanguageModel(Model):
         template: str = "default",
         template_variables: dict[str, Any] | None = None,
         continue_final_message: bool = False,
+        tools: Sequence[dict[str, Any]] = (),
     ) -> str:
         """The text of the prompt for a conversation, as transformers' apply_chat_template()."""
         variables = json.dumps(template_variables or {})
-        return self._core.render(json.dumps(list(messages)), variables, template, continue_final_message)
+        return self._core.render(json.dumps(list(messages)), variables, _json_of_tools(tools), template, continue_final_message)
 
     def score(self, texts: str | Iterable[str]) -> Any:
         """The log-probability of texts, given their first token: a dict {"log_probability", "perplexity", "tokens",

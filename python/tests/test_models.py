@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import threading
 
 import numpy as np
@@ -194,3 +195,69 @@ def test_a_gguf_file_is_a_model(command):
     [expected] = command("generate", file, "--max-new-tokens", 6, "--json", text="a\n", as_json=True)
     stream = model.generate("a", max_new_tokens=6)
     assert stream.text() == expected["texts"][0]["text"] and stream.result["texts"] == expected["texts"]
+
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "description": "The weather of a city.",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"enum": ["Rome", "Oslo"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+                "required": ["city", "days"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    {"type": "function", "function": {"name": "stop"}},
+]
+QUESTION = [{"role": "user", "content": "Is it warm in Rome?"}]
+
+
+@pytest.fixture
+def tool_model(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(ROOT / "tests" / "apps" / "golden" / "hub" / "SmolLM2-135M", folder)
+    shutil.copy(ROOT / "tests" / "jinja" / "templates" / "qwen25_tools.jinja", folder / "chat_template.jinja")
+    (folder / "generation_config.json").write_text('{"eos_token_id": [0, 2]}')
+    return qkv.open(folder)
+
+
+def test_answers_call_tools_and_conversations_go_on(tool_model):
+    for parallel in (False, True):
+        stream = tool_model.chat(QUESTION, tools=TOOLS, tool_choice="weather", parallel_tool_calls=parallel, max_new_tokens=200)
+        assert stream.text() == ""
+        [call] = stream.tool_calls
+        assert call["type"] == "function" and len(call["id"]) == 9 and call["function"]["name"] == "weather"
+        assert call["function"]["arguments"]["city"] in ("Rome", "Oslo")
+        assert 1 <= call["function"]["arguments"]["days"] <= 9
+    assert stream.message == {"role": "assistant", "content": "", "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": call["id"], "name": "weather", "content": "31 degrees"}
+    prompt = tool_model.apply_chat_template([*QUESTION, stream.message, result], tools=TOOLS)
+    arguments = json.dumps(call["function"]["arguments"])
+    assert f'<tool_call>\n{{"name": "weather", "arguments": {arguments}}}\n</tool_call>' in prompt
+    assert "31 degrees" in prompt and '"description": "The weather of a city."' in prompt
+    # Arguments may be JSON, as OpenAI's are.
+    call["function"]["arguments"] = arguments
+    assert tool_model.apply_chat_template([*QUESTION, stream.message, result], tools=TOOLS) == prompt
+
+
+def test_an_answer_without_calls_is_text(tool_model):
+    free = tool_model.chat(QUESTION, max_new_tokens=8)
+    stream = tool_model.chat(QUESTION, tools=TOOLS, tool_choice="none", max_new_tokens=8)
+    assert stream.text() == free.text() and stream.tool_calls == []
+    assert stream.message == {"role": "assistant", "content": free.message["content"]}
+
+
+def test_tools_that_cannot_be_called_are_errors(tool_model, tmp_path):
+    with pytest.raises(qkv.UsageError, match="tool_choice: expected 'auto', 'none', 'required' or the name of a tool, found 'rain'"):
+        tool_model.chat(QUESTION, tools=TOOLS, tool_choice="rain")
+    with pytest.raises(qkv.UsageError, match="json_schema: expected none beside tools"):
+        tool_model.chat(QUESTION, tools=TOOLS, json_schema={"type": "object"})
+    with pytest.raises(qkv.DataError, match=r"tools: \[0\]: expected a member 'type'"):
+        tool_model.chat(QUESTION, tools=[{"name": "weather"}])
+    shutil.copy(ROOT / "tests" / "jinja" / "templates" / "chatml.jinja", tmp_path / "model" / "chat_template.jinja")
+    with pytest.raises(qkv.UsageError, match="tools: expected none, as the model's chat template shows none"):
+        qkv.open(tmp_path / "model").chat(QUESTION, tools=TOOLS)

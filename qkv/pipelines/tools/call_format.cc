@@ -252,4 +252,45 @@ ChatMessage message_with_calls(const CallFormat& format, const std::string& cont
   return message;
 }
 
+std::vector<ToolCall> tool_calls_of(const JsonValue& list) {
+  constexpr size_t kMostCalls = 2048;
+  if (!list.is_array()) list.fail("a list of calls");
+  if (list.size() > kMostCalls) list.fail(concat("at most ", kMostCalls, " calls"));
+  std::vector<ToolCall> calls;
+  for (const JsonValue& one : list.items()) {
+    if (one.string_or("type", "function") != "function") one["type"].fail("\"function\"");
+    const JsonValue function = one["function"], arguments = function["arguments"];
+    std::string json = arguments.is_object() ? arguments.text() : arguments.string();
+    if (json.empty()) json = "{}";
+    bool is_object = false;
+    try {
+      is_object = parse_json(json, "arguments", {.max_depth = 56}).is_object();
+    } catch (const DataError&) {
+    }
+    if (!is_object) arguments.fail("the JSON of an object, nested at most 56 deep");
+    calls.push_back({one.string_or("id", ""), function["name"].string(), std::move(json)});
+  }
+  return calls;
+}
+
+void write_calls(const CallFormat& format, std::vector<ChatMessage>& messages) {
+  for (ChatMessage& message : messages) {
+    const auto list =
+        std::ranges::find(message.fields, "tool_calls", &std::pair<std::string, JsonValue>::first);
+    if (list == message.fields.end() || list->second.is_null()) continue;
+    const std::vector<ToolCall> calls = tool_calls_of(list->second);
+    message.fields.erase(list);
+    if (calls.empty()) continue;
+    ChatMessage written = message_with_calls(format, message.content, calls);
+    written.fields.insert(written.fields.end(), message.fields.begin(), message.fields.end());
+    message = std::move(written);
+  }
+}
+
+std::optional<CallFormat> call_format(const ChatTemplate& chat, const LoadedLanguageModel& model) {
+  std::vector<int32_t> ends = model.model->config().eos_ids;
+  ends.insert(ends.end(), model.generation.eos_ids.begin(), model.generation.eos_ids.end());
+  return call_format(chat, model.tokenizer, ends);
+}
+
 }  // namespace qkv::pipelines

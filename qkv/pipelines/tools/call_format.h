@@ -42,10 +42,18 @@ struct CallFormat {
 // tools, and for calls of another kind. `ends`: the end tokens of answers.
 std::optional<CallFormat> call_format(const ChatTemplate& chat, const text::Tokenizer& tokenizer,
                                       std::span<const int32_t> ends);
+std::optional<CallFormat> call_format(const ChatTemplate& chat, const LoadedLanguageModel& model);
 
 // The message of an assistant that calls tools after a text, which may be empty; a format without content
 // beside calls loses it.
 ChatMessage message_with_calls(const CallFormat& format, const std::string& content,
                                std::span<const ToolCall> calls);
+
+// Reads [{"id", "type": "function", "function": {"name", "arguments"}}, ...], the calls of an earlier answer;
+// arguments are an object or its JSON. Throws DataError naming the place.
+std::vector<ToolCall> tool_calls_of(const JsonValue& list);
+
+// Writes the "tool_calls" of these messages as the format has them. Throws the errors of tool_calls_of().
+void write_calls(const CallFormat& format, std::vector<ChatMessage>& messages);
 
 }  // namespace qkv::pipelines

@@ -116,27 +116,6 @@ std::string content_of(const JsonValue& content) {
   return text;
 }
 
-// The calls of an earlier answer, which a client sends back.
-std::vector<pipelines::ToolCall> calls_of(const JsonValue& given) {
-  constexpr size_t kMostCalls = 2048;
-  if (given.size() > kMostCalls) given.fail(concat("at most ", kMostCalls, " calls"));
-  std::vector<pipelines::ToolCall> calls;
-  for (const JsonValue& one : given.items()) {
-    if (one.string_or("type", "function") != "function") one["type"].fail("\"function\"");
-    const JsonValue function = one["function"], arguments = function["arguments"];
-    std::string json = arguments.string();
-    if (json.empty()) json = "{}";
-    bool is_object = false;
-    try {
-      is_object = parse_json(json, "arguments", {.max_depth = 56}).is_object();
-    } catch (const DataError&) {
-    }
-    if (!is_object) arguments.fail("the JSON of an object, nested at most 56 deep");
-    calls.push_back({one.string_or("id", ""), function["name"].string(), std::move(json)});
-  }
-  return calls;
-}
-
 pipelines::ChatMessage message_of(const JsonValue& given,
                                   const std::optional<pipelines::CallFormat>& format) {
   const std::string role = given["role"].string();
@@ -152,7 +131,7 @@ pipelines::ChatMessage message_of(const JsonValue& given,
   if (has_calls && !format) calls->fail("none, as the model's chat template shows no calls of tools");
   const std::string content = has_calls && !given.has("content") ? "" : content_of(given["content"]);
   pipelines::ChatMessage message{role, content};
-  if (has_calls) message = pipelines::message_with_calls(*format, content, calls_of(*calls));
+  if (has_calls) message = pipelines::message_with_calls(*format, content, pipelines::tool_calls_of(*calls));
   given.members([&](std::string_view name, const JsonValue& value) {
     // Clients send an earlier answer back with its empty fields.
     const bool is_neutral = value.is_null() || (value.is_array() && value.size() == 0);

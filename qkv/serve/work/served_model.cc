@@ -53,9 +53,7 @@ struct Opener {
     try {  // A model without a template, or with one that cannot be read, does everything else.
       pipelines.chat.emplace(model->folder, model->tokenizer);
       tasks.emplace_back("chat");
-      std::vector<int32_t> ends = model->model->config().eos_ids;
-      ends.insert(ends.end(), model->generation.eos_ids.begin(), model->generation.eos_ids.end());
-      pipelines.calls = qkv::pipelines::call_format(*pipelines.chat, model->tokenizer, ends);
+      pipelines.calls = qkv::pipelines::call_format(*pipelines.chat, *model);
     } catch (const DataError& error) {
       pipelines.no_chat = error.what();
     }
