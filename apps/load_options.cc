@@ -38,9 +38,14 @@ void add_dtype_option(Command& command, std::optional<DType>& dtype) {
 void add_load_options(Command& command, models::LoadOptions& load) {
   add_dtype_option(command, load.dtype);
   add_device_option(command, load.device);
+  add_choice(command, "--activations", load.activations, {{"f32", DType::f32}, {"bf16", DType::bf16}},
+             "Dtype of activations on a device other than cpu; bf16 takes half the memory and changes last\n"
+             "digits");
   add_option(command, "--adapter", load.adapter, "DIR",
              "LoRA adapter of the model: a folder that qkv train or PEFT wrote (default: none)");
   command.before_run([&load] {
+    if (load.activations != DType::f32 && load.device == Device::cpu)
+      option::reject("--activations", "expected f32 on --device cpu, found bf16");
     if (!load.adapter.empty()) load.adapter = hub::model_folder(load.adapter.string());
   });
 }

@@ -16,6 +16,7 @@
 #include "qkv/kernels/norm.h"
 #include "qkv/kernels/optimizer.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/convert.h"
 #include "qkv/ops/quantize.h"
 #include "qkv/tensor/ragged.h"
 
@@ -51,8 +52,8 @@ class Stopwatch {
   bool stopped() const { return options_.stop && options_.stop(); }
 
   // Tensors on the device.
-  Tensor random(const Shape& shape, uint64_t seed) const {
-    return from_host(random_numbers(shape, seed), options_.device);
+  Tensor random(const Shape& shape, uint64_t seed, DType dtype = DType::f32) const {
+    return in_dtype(from_host(random_numbers(shape, seed), options_.device), dtype).value();
   }
   Tensor random_ids(int64_t count, int64_t bound, uint64_t seed) const {
     return from_host(some_ids(count, bound, seed), options_.device);
@@ -140,14 +141,17 @@ void products(Stopwatch& stopwatch) {
 }
 
 // Products that read weights in place, for many rows and for decoding.
-void products_in_place(Stopwatch& stopwatch, int64_t inputs, int64_t outputs) {
+void products_in_place(Stopwatch& stopwatch, int64_t inputs, int64_t outputs,
+                       DType activations = DType::f32) {
   const Tensor w = stopwatch.random({outputs, inputs}, 1);
   for (const DType dtype : kWeightDTypes) {
+    if (activations == DType::bf16 && dtype != DType::bf16) continue;
     const kernels::WeightView view(std::vector{to_dtype({w}, dtype)});
     for (const int64_t rows : {2048, 64, 4, 1}) {
-      const Tensor x = stopwatch.random({rows, inputs}, 2);
-      Tensor y = stopwatch.empty({rows, outputs});
-      stopwatch.time(concat("linear, ", weight_dtype_name(dtype)),
+      const Tensor x = stopwatch.random({rows, inputs}, 2, activations);
+      Tensor y = Tensor::empty({rows, outputs}, activations, x.device());
+      stopwatch.time(concat("linear, ", weight_dtype_name(dtype),
+                            activations == DType::bf16 ? ", bf16 activations" : ""),
                      concat(rows, " x ", inputs, " x ", outputs),
                      [&] { kernels::matmul(x, view, {}, y, Accumulate::no); });
     }
@@ -158,7 +162,7 @@ struct AttentionSize {
   int64_t length = 0;  // of each sequence
   bool causal = false;
   int64_t width = 64;  // of a head
-  DType operands = DType::f32;
+  DType activations = DType::f32;
 };
 
 // About 4,096 tokens in sequences of one length; queries, keys and values are columns of one matrix.
@@ -167,9 +171,10 @@ void attention(Stopwatch& stopwatch, const AttentionSize& size) {
   const int64_t model = kHeads * size.width, sequences = std::max<int64_t>(1, 4096 / size.length),
                 tokens = sequences * size.length;
   const Offsets offsets = Offsets::uniform(sequences, size.length);
-  const Tensor qkv = stopwatch.random({tokens, 3 * model}, 1);
-  Tensor gradient = stopwatch.empty({tokens, 3 * model});
-  const Tensor output = stopwatch.empty({tokens, model}), upstream = stopwatch.random({tokens, model}, 4);
+  const Tensor qkv = stopwatch.random({tokens, 3 * model}, 1, size.activations);
+  Tensor gradient = empty_like(qkv);
+  const Tensor upstream = stopwatch.random({tokens, model}, 4, size.activations),
+               output = empty_like(upstream);
   Tensor log_sum_exp = stopwatch.empty({kHeads, tokens});
   const kernels::AttentionTensors arguments{.query = qkv.columns(0, model),
                                             .key = qkv.columns(model, model),
@@ -179,15 +184,14 @@ void attention(Stopwatch& stopwatch, const AttentionSize& size) {
                                             .rule = {.heads = kHeads,
                                                      .key_heads = kHeads,
                                                      .scale = 1 / std::sqrt(static_cast<float>(size.width)),
-                                                     .causal = size.causal,
-                                                     .operands = size.operands}};
+                                                     .causal = size.causal}};
   const kernels::AttentionResultTensors results{.output = output, .log_sum_exp = log_sum_exp};
   const kernels::AttentionGradientTensors gradients{.query = {gradient.columns(0, model)},
                                                     .key = {gradient.columns(model, model)},
                                                     .value = {gradient.columns(2 * model, model)}};
   const std::string name =
       concat(kHeads, " heads of ", size.width, ", ", sequences, " x ", size.length,
-             size.causal ? ", causal" : "", size.operands == DType::bf16 ? ", bf16" : "");
+             size.causal ? ", causal" : "", size.activations == DType::bf16 ? ", bf16" : "");
   stopwatch.time("attention", name, [&] { kernels::attention_forward(arguments, results); });
   stopwatch.time("attention backward", name,
                  [&] { kernels::attention_backward(arguments, output, log_sum_exp, upstream, gradients); });
@@ -320,9 +324,9 @@ DeviceLimits measure_device(const KernelSpeedOptions& options) {
   DeviceLimits limits;
   double seconds = 0;
   for (int64_t size = 256; size <= 8192 && seconds < options.seconds && !stopwatch.stopped(); size *= 2) {
-    const Tensor x = stopwatch.random({size, size}, 1);
-    Tensor y = stopwatch.empty({size, size});
-    const auto packed = kernels::PackedMatrix::transposed(std::vector{x}, DType::bf16);
+    const Tensor w = stopwatch.random({size, size}, 1), x = stopwatch.random({size, size}, 2, DType::bf16);
+    Tensor y = empty_like(x);
+    const auto packed = kernels::PackedMatrix::transposed(std::vector{w}, DType::bf16);
     stopwatch.time("", "", [&] { kernels::matmul(x, packed, {}, y, Accumulate::no); });
     for (const KernelSpeed& speed : stopwatch.take()) {
       limits.gflops = speed.gflops();
@@ -348,10 +352,11 @@ std::vector<KernelSpeed> measure_kernels(const KernelSpeedOptions& options) {
   }
   if (is_cuda(options.device)) {  // sizes that fill a GPU
     products_in_place(stopwatch, 4096, 16384);
-    for (const DType operands : {DType::f32, DType::bf16}) {
-      attention(stopwatch, {.length = 32, .operands = operands});
+    products_in_place(stopwatch, 4096, 16384, DType::bf16);
+    for (const DType activations : {DType::f32, DType::bf16}) {
+      attention(stopwatch, {.length = 32, .activations = activations});
       for (const bool causal : {false, true})
-        attention(stopwatch, {.length = 4096, .causal = causal, .width = 128, .operands = operands});
+        attention(stopwatch, {.length = 4096, .causal = causal, .width = 128, .activations = activations});
     }
   }
   decode_attention(stopwatch);

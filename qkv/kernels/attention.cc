@@ -48,9 +48,9 @@ AttentionShape shape_of(const AttentionTensors& a) {
 }
 
 AttentionInput input_of(const AttentionTensors& a) {
-  return {.query = input(a.query),
-          .key = address(a.key),
-          .value = address(a.value),
+  return {.query = elements(a.query),
+          .key = elements(a.key),
+          .value = elements(a.value),
           .query_stride = a.query.row_stride(),
           .key_stride = a.key.row_stride(),
           .value_stride = a.value.row_stride()};
@@ -114,7 +114,7 @@ void attention_forward(const AttentionTensors& a, AttentionResultTensors r) {
   backend_for("attention_forward", a.rule, a.query, a.key, a.value, r.output, r.log_sum_exp, r.weights,
               r.scores, r.top_weights, r.top_keys)
       .attention_forward(shape, input_of(a),
-                         {.output = address(r.output),
+                         {.output = mutable_elements(r.output),
                           .output_stride = r.output.row_stride(),
                           .log_sum_exp = address(r.log_sum_exp),
                           .capture = {.offsets = r.weight_offsets.empty() ? nullptr : r.weight_offsets.data(),
@@ -137,11 +137,11 @@ void attention_backward(const AttentionTensors& a, const Tensor& output, const T
   count_elements(2 * (query_elements(shape) + key_elements(shape)));
   backend_for("attention_backward", a.rule, a.query, a.key, a.value, output, log_sum_exp, grad_output,
               dq.tensor, dk.tensor, dv.tensor, gradients.bias, gradients.relative_bias, gradients.sinks)
-      .attention_backward(shape, input_of(a), address(output), output.row_stride(), address(log_sum_exp),
-                          address(grad_output), grad_output.row_stride(),
-                          {.query = address(dq.tensor),
-                           .key = address(dk.tensor),
-                           .value = address(dv.tensor),
+      .attention_backward(shape, input_of(a), elements(output), output.row_stride(), address(log_sum_exp),
+                          elements(grad_output), grad_output.row_stride(),
+                          {.query = mutable_elements(dq.tensor),
+                           .key = mutable_elements(dk.tensor),
+                           .value = mutable_elements(dv.tensor),
                            .query_stride = dq.tensor.row_stride(),
                            .key_stride = dk.tensor.row_stride(),
                            .value_stride = dv.tensor.row_stride(),
@@ -169,13 +169,13 @@ void attention_cached(CachedAttentionTensors a) {
                          .d_v = a.d_v,
                          .scale = rule.scale,
                          .softcap = rule.softcap,
-                         .query = input(a.query),
+                         .query = elements(a.query),
                          .query_stride = a.query.row_stride(),
                          .dtype = a.dtype,
                          .alibi_slopes = input(rule.alibi_slopes),
                          .relative = relative(rule.relative_bias),
                          .sinks = input(rule.sinks),
-                         .output = address(a.output),
+                         .output = mutable_elements(a.output),
                          .output_stride = a.output.row_stride(),
                          .weight_offsets = a.weight_offsets.data(),
                          .weights = address(a.weights)});

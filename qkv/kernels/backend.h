@@ -8,6 +8,9 @@
 // that they name). Arrays without a stride are contiguous. A row of a result has the same bits whatever the
 // other rows are.
 //
+// Elements are f32 or bf16 (backend/elements.h): activations and their gradients; other numbers are f32. The
+// CPU's kernels take f32 alone, but for copy().
+//
 // Kernels, copies and the freeing of memory are in order: a device may queue them (a stream). Arrays on the
 // host are read before a kernel returns. Nothing is returned on the host: copies from the device are the only
 // points where it waits, and device_waits() (tensor/device_memory.h) counts them.
@@ -20,6 +23,7 @@
 
 #include "qkv/kernels/backend/attention.h"
 #include "qkv/kernels/backend/broadcast.h"
+#include "qkv/kernels/backend/elements.h"
 #include "qkv/kernels/backend/embedding.h"
 #include "qkv/kernels/backend/gated.h"
 #include "qkv/kernels/backend/label_loss.h"
@@ -67,8 +71,8 @@ struct Backend {
   // layout of output, with grad_output_stride.
   void (*attention_forward)(const AttentionShape& shape, const AttentionInput& input,
                             const AttentionOutput& output);
-  void (*attention_backward)(const AttentionShape& shape, const AttentionInput& input, const float* output,
-                             int64_t output_stride, const float* log_sum_exp, const float* grad_output,
+  void (*attention_backward)(const AttentionShape& shape, const AttentionInput& input, Elements output,
+                             int64_t output_stride, const float* log_sum_exp, Elements grad_output,
                              int64_t grad_output_stride, const AttentionGradients& gradients);
   // Sums over keys restart at multiples of this number of keys in a sequence, so that keys that no query
   // attends to can be dropped in groups of this size without changing any bit.
@@ -91,24 +95,24 @@ struct Backend {
   void (*norm_forward)(const NormInput& input, const NormOutput& output);
   void (*norm_backward)(const NormBackward& arguments);
   // dx (+)= dropout(dy), the residual's part of a sum's gradient. dx may be dy.
-  void (*dropout_backward)(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
-                           Accumulate accumulate);
+  void (*dropout_backward)(Elements dy, MutableElements dx, int64_t rows, int64_t cols,
+                           const Dropout& dropout, Accumulate accumulate);
 
   // Activations.
   // y = dropout(activation(x)), elementwise; [rows, cols]. x may be y.
-  void (*activate)(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
+  void (*activate)(Activation activation, Elements x, MutableElements y, int64_t rows, int64_t cols,
                    const Dropout& dropout);
   // dx (+)= activation'(x) * dropout(dy). dx may be dy with Accumulate::no.
-  void (*activate_backward)(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
+  void (*activate_backward)(Activation activation, Elements x, Elements dy, MutableElements dx, int64_t rows,
                             int64_t cols, const Dropout& dropout, Accumulate accumulate);
   // dx = factor * dy where y > 0, else 0: the gradient of y = dropout(max(x, 0)), computed without x, because
   // dropped elements are 0 too; factor = dropout.scale(). dx may be dy.
-  void (*relu_backward)(const float* y, const float* dy, float factor, float* dx, int64_t count);
+  void (*relu_backward)(Elements y, Elements dy, float factor, MutableElements dx, int64_t count);
   // y [rows, cols], contiguous.
-  void (*gated)(const Gated& arguments, float* y);
+  void (*gated)(const Gated& arguments, MutableElements y);
   // d_gate (+)= activation'(gate) * x * dropout(dy), d_x (+)= activation(gate) * dropout(dy); dy [rows,
   // cols].
-  void (*gated_backward)(const Gated& arguments, const float* dy, const GradientRows& d_gate,
+  void (*gated_backward)(const Gated& arguments, Elements dy, const GradientRows& d_gate,
                          const GradientRows& d_x);
 
   // Losses.
@@ -138,15 +142,15 @@ struct Backend {
 
   // Elementwise kernels.
   // y[i] = x[i] + y[i] * (accumulate)
-  void (*copy)(const float* x, float* y, int64_t count, Accumulate accumulate);
+  void (*copy)(Elements x, MutableElements y, int64_t count, Accumulate accumulate);
   // y[i] (+)= factor * x[i]
-  void (*scale)(const float* x, float factor, float* y, int64_t count, Accumulate accumulate);
+  void (*scale)(Elements x, float factor, MutableElements y, int64_t count, Accumulate accumulate);
   // Likewise with a factor on the device.
-  void (*scale_by)(const float* x, const float* factor, float* y, int64_t count, Accumulate accumulate);
+  void (*scale_by)(Elements x, const float* factor, MutableElements y, int64_t count, Accumulate accumulate);
   // z[i] = x[i] + y[i]
-  void (*add)(const float* x, const float* y, float* z, int64_t count);
+  void (*add)(Elements x, Elements y, MutableElements z, int64_t count);
   // sums[c] (+)= sum over rows of x[row, c], in an order that depends on the number of rows only.
-  void (*column_sums)(const float* x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
+  void (*column_sums)(Elements x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
                       Accumulate accumulate);
   // y[j, i] = x[i, j] for elements of `element` bytes, 2 or 4. x [rows, cols] with row stride x_stride in
   // elements; y [cols, rows], contiguous.
@@ -168,7 +172,7 @@ struct Backend {
   // total = the sum in double precision, in order; scaled = factor * total, unless null.
   void (*total)(const float* x, int64_t count, float factor, double* total, float* scaled);
   // 1 if all elements are finite, else 0.
-  void (*all_finite)(const float* x, int64_t count, int32_t* finite);
+  void (*all_finite)(Elements x, int64_t count, int32_t* finite);
 };
 
 // The type of the functions of an entry of the table: KernelOf<&Backend::rotary> rotary; declares one.

@@ -44,9 +44,9 @@ void binary(BinaryOp op, const Tensor& x, const Tensor& y, Tensor& z, Accumulate
                .x_strides = strides_of(x),
                .y_strides = strides_of(y),
                .z_strides = strides_of(z),
-               .x = address(x),
-               .y = address(y),
-               .z = address(z),
+               .x = elements(x),
+               .y = elements(y),
+               .z = mutable_elements(z),
                .accumulate = accumulate});
 }
 
@@ -61,9 +61,9 @@ void transpose(const Tensor& x, Tensor& y, Accumulate accumulate) {
                .extents = extents_of(y),
                .x_strides = strides,
                .z_strides = strides_of(y),
-               .x = address(x),
-               .y = address(one),
-               .z = address(y),
+               .x = elements(x),
+               .y = elements(one),
+               .z = mutable_elements(y),
                .accumulate = accumulate});
 }
 
@@ -78,7 +78,7 @@ void sum_to(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
   while (true) {
     while (last >= 0 && from[static_cast<size_t>(last)] == to[static_cast<size_t>(last)]) --last;
     int first = last;  // of the group: [first, last]
-    AxisSum sum{.x = address(rest), .factor = 1};
+    AxisSum sum{.x = elements(rest), .factor = 1};
     for (; first >= 0 && from[static_cast<size_t>(first)] != to[static_cast<size_t>(first)]; --first) {
       sum.count *= from[static_cast<size_t>(first)];
       from[static_cast<size_t>(first)] = 1;
@@ -91,7 +91,7 @@ void sum_to(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
     }
     if (done) {
       sum.factor = factor;
-      sum.y = address(y);
+      sum.y = mutable_elements(y);
       sum.accumulate = accumulate;
       count_elements(sum.outer * sum.inner * (sum.count + memory_passes(accumulate)));
       return on.sum_axis(sum);

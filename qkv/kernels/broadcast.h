@@ -6,14 +6,14 @@
 
 namespace qkv::kernels {
 
-// z (+)= x op y, f32 with any strides. Axes are aligned at the end; an axis of x or y that is missing or has
-// extent 1 is repeated.
+// z (+)= x op y, f32 or bf16 each (backend/elements.h), with any strides. Axes are aligned at the end; an
+// axis of x or y that is missing or has extent 1 is repeated.
 void binary(BinaryOp op, const Tensor& x, const Tensor& y, Tensor& z, Accumulate accumulate);
 
-// y (+)= x with its last two axes swapped; f32 with any strides.
+// y (+)= x with its last two axes swapped; f32 or bf16, with any strides.
 void transpose(const Tensor& x, Tensor& y, Accumulate accumulate);
 
-// y (+)= factor * sum of x over the axes that are missing or have extent 1 in y; f32, contiguous.
+// y (+)= factor * sum of x over the axes that are missing or have extent 1 in y; f32 or bf16, contiguous.
 void sum_to(const Tensor& x, float factor, Tensor& y, Accumulate accumulate);
 
 }  // namespace qkv::kernels

@@ -38,4 +38,15 @@ const T* input(const Tensor& x) {
   return address<T>(x);
 }
 
+// Operands of f32 or bf16: the numbers of a tensor that the kernel reads, and of one that it writes. Throw
+// ShapeError for other dtypes.
+inline Elements elements(const Tensor& x) {
+  if (x.dtype() == DType::bf16) return address<BFloat16>(x);
+  return address(x);
+}
+inline MutableElements mutable_elements(Tensor& x) {
+  if (x.dtype() == DType::bf16) return address<BFloat16>(x);
+  return address(x);
+}
+
 }  // namespace qkv::kernels

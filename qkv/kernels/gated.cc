@@ -7,8 +7,8 @@ namespace {
 
 Gated pointers(const GatedTensors& a) {
   return {.activation = a.activation,
-          .gate = address(a.gate),
-          .x = address(a.x),
+          .gate = elements(a.gate),
+          .x = elements(a.x),
           .gate_stride = a.gate.row_stride(),
           .x_stride = a.x.row_stride(),
           .rows = a.x.rows(),
@@ -17,20 +17,20 @@ Gated pointers(const GatedTensors& a) {
 }
 
 GradientRows rows_of(GradientSlot& slot) {
-  return {address(slot.tensor), slot.tensor.row_stride(), slot.accumulate};
+  return {mutable_elements(slot.tensor), slot.tensor.row_stride(), slot.accumulate};
 }
 
 }  // namespace
 
 void gated(const GatedTensors& a, Tensor& y) {
   count_elements(3 * a.x.numel());
-  backend_of("gated", a.gate, a.x, y).gated(pointers(a), address(y));
+  backend_of("gated", a.gate, a.x, y).gated(pointers(a), mutable_elements(y));
 }
 
 void gated_backward(const GatedTensors& a, const Tensor& dy, GradientSlot d_gate, GradientSlot d_x) {
   count_elements((3 + passes(d_gate) + passes(d_x)) * a.x.numel());
   backend_of("gated_backward", a.gate, a.x, dy, d_gate.tensor, d_x.tensor)
-      .gated_backward(pointers(a), address(dy), rows_of(d_gate), rows_of(d_x));
+      .gated_backward(pointers(a), elements(dy), rows_of(d_gate), rows_of(d_x));
 }
 
 }  // namespace qkv::kernels

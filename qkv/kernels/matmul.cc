@@ -9,8 +9,8 @@
 namespace qkv::kernels {
 namespace {
 
-Matrix matrix(const Tensor& x) { return {address(x), x.dim(0), x.dim(1), x.row_stride()}; }
-MutableMatrix mutable_matrix(Tensor& x) { return {address(x), x.dim(0), x.dim(1), x.row_stride()}; }
+Matrix matrix(const Tensor& x) { return {elements(x), x.dim(0), x.dim(1), x.row_stride()}; }
+MutableMatrix mutable_matrix(Tensor& x) { return {mutable_elements(x), x.dim(0), x.dim(1), x.row_stride()}; }
 
 std::vector<Matrix> matrices(std::span<const Tensor> blocks) {
   std::vector<Matrix> all;

@@ -1,5 +1,6 @@
 #pragma once
-// Matrix products. All matrices are f32 [rows, cols], possibly columns of wider ones, on one device.
+// Matrix products. Matrices are [rows, cols], possibly columns of wider ones, on one device: activations and
+// results of f32 or bf16 (backend/elements.h), weights as stated.
 //
 // The right-hand side is packed (training: weights are packed for each forward and each backward pass, and
 // products of many rows are fastest) or read in place (inference: no second copy of the model). The two may
@@ -8,7 +9,7 @@
 //
 // Products with a packed right-hand side, and gradients of weights, may round both operands to bf16 (to
 // nearest, ties to even), for mixed-precision training (Kalamkar et al. 2019, "A Study of BFLOAT16 for Deep
-// Learning Training"). Sums and results are f32.
+// Learning Training"). Sums are f32.
 
 #include <cstdint>
 #include <memory>

@@ -6,7 +6,8 @@
 
 namespace qkv::kernels {
 
-// z = x + dropout(residual); y = norm(z), by row. All contiguous f32 on one device.
+// z = x + dropout(residual); y = norm(z), by row. All contiguous, on one device; mean, rstd, weights and
+// their gradients are f32, the others f32 or bf16 (backend/elements.h).
 struct NormTensors {
   Tensor x = {};         // [rows, cols]
   Tensor residual = {};  // [rows, cols]; undefined: z = x

@@ -9,8 +9,8 @@ namespace qkv::kernels {
 void copy(const Tensor& x, Tensor& y, Accumulate accumulate) {
   count_elements(x.numel() * (1 + memory_passes(accumulate)));
   const Backend& device = backend_of("copy", x, y);
-  const float* const from = address(x);
-  float* const to = address(y);
+  const Elements from = elements(x);
+  const MutableElements to = mutable_elements(y);
   if (x.contiguous() && y.contiguous()) return device.copy(from, to, x.numel(), accumulate);
   for (int64_t row = 0; row < x.rows(); ++row)
     device.copy(from + row * x.row_stride(), to + row * y.row_stride(), x.cols(), accumulate);
@@ -19,8 +19,8 @@ void copy(const Tensor& x, Tensor& y, Accumulate accumulate) {
 void scale(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
   count_elements(x.numel() * (1 + memory_passes(accumulate)));
   const Backend& device = backend_of("scale", x, y);
-  const float* const from = address(x);
-  float* const to = address(y);
+  const Elements from = elements(x);
+  const MutableElements to = mutable_elements(y);
   if (x.contiguous() && y.contiguous()) return device.scale(from, factor, to, x.numel(), accumulate);
   for (int64_t row = 0; row < x.rows(); ++row)
     device.scale(from + row * x.row_stride(), factor, to + row * y.row_stride(), x.cols(), accumulate);
@@ -29,8 +29,8 @@ void scale(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
 void scale(const Tensor& x, const Tensor& factor, Tensor& y, Accumulate accumulate) {
   count_elements(x.numel() * (1 + memory_passes(accumulate)));
   const Backend& device = backend_of("scale", x, factor, y);
-  const float* const from = address(x);
-  float* const to = address(y);
+  const Elements from = elements(x);
+  const MutableElements to = mutable_elements(y);
   if (x.contiguous() && y.contiguous())
     return device.scale_by(from, address(factor), to, x.numel(), accumulate);
   for (int64_t row = 0; row < x.rows(); ++row)
@@ -40,32 +40,33 @@ void scale(const Tensor& x, const Tensor& factor, Tensor& y, Accumulate accumula
 
 void add(const Tensor& x, const Tensor& y, Tensor& z) {
   count_elements(3 * x.numel());
-  backend_of("add", x, y, z).add(address(x), address(y), address(z), x.numel());
+  backend_of("add", x, y, z).add(elements(x), elements(y), mutable_elements(z), x.numel());
 }
 
 void activate(Activation activation, const Tensor& x, const Dropout& dropout, Tensor& y) {
   count_elements(2 * x.numel());
-  backend_of("activate", x, y).activate(activation, address(x), address(y), x.rows(), x.cols(), dropout);
+  backend_of("activate", x, y)
+      .activate(activation, elements(x), mutable_elements(y), x.rows(), x.cols(), dropout);
 }
 
 void activate_backward(Activation activation, const Tensor& x, const Tensor& dy, const Dropout& dropout,
                        GradientSlot dx) {
   count_elements(x.numel() * (2 + memory_passes(dx.accumulate)));
   backend_of("activate_backward", x, dy, dx.tensor)
-      .activate_backward(activation, address(x), address(dy), address(dx.tensor), x.rows(), x.cols(), dropout,
-                         dx.accumulate);
+      .activate_backward(activation, elements(x), elements(dy), mutable_elements(dx.tensor), x.rows(),
+                         x.cols(), dropout, dx.accumulate);
 }
 
 void relu_backward(const Tensor& y, const Tensor& dy, float factor, Tensor& dx) {
   count_elements(3 * y.numel());
   backend_of("relu_backward", y, dy, dx)
-      .relu_backward(address(y), address(dy), factor, address(dx), y.numel());
+      .relu_backward(elements(y), elements(dy), factor, mutable_elements(dx), y.numel());
 }
 
 void column_sums(const Tensor& x, GradientSlot sums) {
   count_elements(x.numel() + memory_passes(sums.accumulate) * x.cols());
   backend_of("column_sums", x, sums.tensor)
-      .column_sums(address(x), x.rows(), x.cols(), x.row_stride(), address(sums.tensor), sums.accumulate);
+      .column_sums(elements(x), x.rows(), x.cols(), x.row_stride(), address(sums.tensor), sums.accumulate);
 }
 
 Tensor transposed(const Tensor& x) {
@@ -122,7 +123,7 @@ Tensor sums_of_squares(std::span<const Tensor> tensors) {
 bool all_finite(const Tensor& x) {
   count_elements(x.numel());
   Tensor finite = Tensor::empty({1}, DType::i32, x.device());
-  backend_of("all_finite", x).all_finite(address(x), x.numel(), address<int32_t>(finite));
+  backend_of("all_finite", x).all_finite(elements(x), x.numel(), address<int32_t>(finite));
   return to_host(finite).values<int32_t>()[0] != 0;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Elementwise functions, and column sums. f32 on one device; contiguous unless stated otherwise.
+// Elementwise functions, and column sums. On one device, f32 or bf16 (backend/elements.h), where sums and
+// factors are f32; contiguous unless stated otherwise.
 
 #include <span>
 #include <vector>
@@ -10,7 +11,7 @@
 
 namespace qkv::kernels {
 
-// y (+)= x, equal shapes, any row strides.
+// y (+)= x, equal shapes, any row strides, f32 or bf16 each.
 void copy(const Tensor& x, Tensor& y, Accumulate accumulate);
 // y (+)= factor * x, any row strides.
 void scale(const Tensor& x, float factor, Tensor& y, Accumulate accumulate);

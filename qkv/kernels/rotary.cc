@@ -7,9 +7,9 @@ namespace qkv::kernels {
 void rotary(RotaryTensors a) {
   count_elements(a.x.rows() * a.x.cols() * (1 + memory_passes(a.accumulate)));
   backend_of("rotary", a.x, a.y, a.cosines, a.sines, a.positions)
-      .rotary({.x = input(a.x),
+      .rotary({.x = elements(a.x),
                .x_stride = a.x.row_stride(),
-               .y = address(a.y),
+               .y = mutable_elements(a.y),
                .y_stride = a.y.row_stride(),
                .rows = a.x.rows(),
                .heads = a.heads,

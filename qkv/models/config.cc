@@ -104,7 +104,8 @@ nn::StackOptions stack(const TransformerConfig& config, int64_t layers, int64_t 
   if (!config.scale_attention) layer.attention.scale = 1.0f;
   return {.layers = nn::alike(layers, layer),
           .final_norm = config.final_norm || config.norm == nn::NormPlacement::pre,
-          .drop_path = config.drop_path};
+          .drop_path = config.drop_path,
+          .activations = config.activations};
 }
 
 struct Preset {

@@ -50,6 +50,7 @@ struct TransformerConfig {
   float activation_dropout = 0;
   float drop_path = 0;  // of the last layer of each stack: nn::StackOptions::drop_path
   int64_t eos_id = 0, pad_id = 0, decoder_start_id = 0;
+  DType activations = DType::f32;  // of both stacks (nn::StackOptions)
   bool source_eos = true;  // sources end in eos_id; false in models trained without it, such as OpenNMT's
 
   // Throws UsageError naming the field, what was expected and what was found.

@@ -40,7 +40,7 @@ Tensor cached_attention(const Tensor& query, std::span<const kernels::CacheRow> 
                         const MultiheadAttentionOptions& options, const AttentionOptions& description,
                         std::span<const int64_t> weight_offsets = {}, const Tensor& weights = {}) {
   const ProfileScope profile("attention");
-  Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v}, DType::f32, query.device());
+  Tensor output = Tensor::empty({query.rows(), options.heads * options.d_v}, query.dtype(), query.device());
   kernels::attention_cached({.query = query,
                              .rows = rows,
                              .d_k = options.d_k,
@@ -76,7 +76,7 @@ std::optional<Norm> value_norm(const MultiheadAttentionOptions& options) {
 // [tokens, heads * width], each head's features normalised alone.
 Variable of_each_head(const Variable& x, int64_t heads, const Norm& norm) {
   const int64_t tokens = x.value().rows(), width = x.value().cols() / heads;
-  const Variable rows = reshape(contiguous_f32("attention", x), {tokens * heads, width});
+  const Variable rows = reshape(contiguous("attention", x), {tokens * heads, width});
   return reshape(norm(rows), {tokens, heads * width});
 }
 
@@ -239,7 +239,7 @@ Variable MultiheadAttention::normalised(const Variable& x, int64_t heads,
   if (!norm) return x;
   const QueryKeyNorm kind = options_.variant.query_key_norm;
   if (kind == QueryKeyNorm::all_heads || kind == QueryKeyNorm::each_head)
-    return (*norm)(contiguous_f32("attention", x));
+    return (*norm)(contiguous("attention", x));
   return of_each_head(x, heads, *norm);
 }
 
@@ -342,13 +342,14 @@ Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, Ke
   const Heads heads = project(
       x, [&] { return position_ids(offsets, first); }, WeightLayout::in_place);
   cache.append(heads.key.value(), heads.value.value(), offsets);
-  // A row's keys are read from the cache, in its dtype, so that chunking does not affect the bits. New f32
-  // rows are used directly.
+  // A row's keys are read from the cache, in its dtype, so that chunking does not affect the bits. New rows
+  // that it stores exactly are used directly.
   const Offsets cached = cache.entry_offsets();
   Variable key = heads.key, value = heads.value;
-  if (!(cached == offsets) || cache.dtype() != DType::f32) {
+  const DType dtype = heads.key.value().dtype();
+  if (!(cached == offsets) || (cache.dtype() != DType::f32 && cache.dtype() != dtype)) {
     const int64_t key_width = heads.key.value().cols(), value_width = heads.value.value().cols();
-    const Tensor all = cache.load();
+    const Tensor all = cache.load(dtype);
     key = all.columns(0, key_width);
     value = all.columns(key_width, value_width);
   }

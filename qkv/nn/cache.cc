@@ -8,6 +8,7 @@
 #include "qkv/base/error.h"
 #include "qkv/kernels/attention.h"
 #include "qkv/kernels/key_value_cache.h"
+#include "qkv/ops/require.h"
 
 namespace qkv::nn {
 namespace {
@@ -143,12 +144,12 @@ int32_t KeyValueCache::take_position(Sequence& sequence, int64_t position, int64
 void KeyValueCache::append(const Tensor& keys, const Tensor& values, const Offsets& offsets) {
   const int64_t positions = offsets.tokens();
   const auto is_matrix = [](const Tensor& x) {
-    return x.defined() && x.dtype() == DType::f32 && x.rank() == 2 && x.cols() > 0;
+    return x.defined() && is_activation(x) && x.rank() == 2 && x.cols() > 0;
   };
   if (!is_matrix(keys) || !is_matrix(values) || keys.device() != values.device()) {
-    throw ShapeError(concat("cache: expected f32 keys and values [positions, width] on one device, found ",
-                            name_of(keys.dtype()), " ", keys.shape(), " and ", name_of(values.dtype()), " ",
-                            values.shape()));
+    throw ShapeError(concat(
+        "cache: expected f32 or bf16 keys and values [positions, width] on one device, found ",
+        name_of(keys.dtype()), " ", keys.shape(), " and ", name_of(values.dtype()), " ", values.shape()));
   }
   if (offsets.sequences() != rows() || keys.rows() != positions || values.rows() != positions ||
       (key_width_ != 0 && (key_width_ != keys.cols() || value_width_ != values.cols()))) {
@@ -352,8 +353,8 @@ std::vector<kernels::CacheRow> KeyValueCache::positions(int64_t last) const {
   return rows;
 }
 
-Tensor KeyValueCache::load() const {
-  return kernels::load_cached(positions(), options_.dtype, device_, key_width_ + value_width_);
+Tensor KeyValueCache::load(DType result) const {
+  return kernels::load_cached(positions(), options_.dtype, device_, key_width_ + value_width_, result);
 }
 
 Offsets KeyValueCache::entry_offsets() const {
@@ -370,10 +371,11 @@ int64_t KeyValueCache::bytes() const {
 
 MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& offsets, DType dtype)
     : dtype_(checked(dtype)), width_(keys_and_values.cols()) {
-  if (!keys_and_values.defined() || keys_and_values.dtype() != DType::f32 || keys_and_values.rank() != 2 ||
+  if (!keys_and_values.defined() || !is_activation(keys_and_values) || keys_and_values.rank() != 2 ||
       keys_and_values.rows() != offsets.tokens()) {
-    throw ShapeError(concat("memory: expected f32 keys and values [", offsets.tokens(), ", width], found ",
-                            name_of(keys_and_values.dtype()), " ", keys_and_values.shape()));
+    throw ShapeError(concat("memory: expected f32 or bf16 keys and values [", offsets.tokens(),
+                            ", width], found ", name_of(keys_and_values.dtype()), " ",
+                            keys_and_values.shape()));
   }
   if (!fits_blocks(dtype, width_)) {
     throw ShapeError(concat("memory: expected a width that is a multiple of ", layout_of(dtype).block,
@@ -384,7 +386,7 @@ MemoryKeyValues::MemoryKeyValues(const Tensor& keys_and_values, const Offsets& o
     Sentence& sentence = sentences_.emplace_back();
     // With several sentences, each gets a copy, so that its memory is freed with it and not with the last of
     // its group.
-    const bool copies = offsets.sequences() > 1 || dtype != DType::f32 || !own.contiguous();
+    const bool copies = offsets.sequences() > 1 || dtype != own.dtype() || !own.contiguous();
     sentence.blocks.append(copies ? Tensor::empty({own.rows(), own.cols()}, dtype, own.device()) : own);
     sentence.numbers.resize(static_cast<size_t>(own.rows()));
     std::iota(sentence.numbers.begin(), sentence.numbers.end(), 0);

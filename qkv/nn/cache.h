@@ -71,8 +71,9 @@ class KeyValueCache {
 
   // The last positions of each row, at most `last`. Valid until the cache changes.
   std::vector<kernels::CacheRow> positions(int64_t last = INT64_MAX) const;
-  // The remaining entries of all rows, concatenated: f32 [positions, key width + value width].
-  Tensor load() const;
+  // The remaining entries of all rows, concatenated: [positions, key width + value width] of the dtype
+  // `result`, f32 or bf16.
+  Tensor load(DType result = DType::f32) const;
   Offsets entry_offsets() const;  // row boundaries of load()
 
   // Bytes of the blocks, including those shared with other caches.

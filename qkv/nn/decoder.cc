@@ -5,6 +5,8 @@
 #include "qkv/base/error.h"
 #include "qkv/base/scope.h"
 #include "qkv/nn/recompute.h"
+#include "qkv/ops/convert.h"
+#include "qkv/ops/require.h"
 
 namespace qkv::nn {
 
@@ -198,8 +200,23 @@ void DecoderLayer::visit(const ParameterVisitor& visitor) const {
   });
 }
 
+namespace {
+
+// Of f32, in the dtype of activations.
+Variable converted(const Variable& x, DType dtype) {
+  require_f32("decoder", x.value());
+  return in_dtype(x, dtype);
+}
+
+Memory converted(const Memory& memory, DType dtype) {
+  return {memory.values.defined() ? converted(memory.values, dtype) : memory.values, memory.offsets};
+}
+
+}  // namespace
+
 Decoder::Decoder(const StackOptions& options)
-    : relative_positions_(relative_positions(options, Direction::backwards)) {
+    : relative_positions_(relative_positions(options, Direction::backwards)),
+      activations_(options.activations) {
   if (options.layers.empty()) throw UsageError("decoder: layers: expected at least 1, found 0");
   if (options.repeats != 1) throw UsageError(concat("decoder: repeats: expected 1, found ", options.repeats));
   for (int64_t i = 0; i < options.size(); ++i) layers_.emplace_back(options.layer_at(i));
@@ -219,23 +236,27 @@ Variable Decoder::operator()(const Variable& x, const Offsets& offsets, const Me
                              ForwardContext& context, const DecoderMasks& masks) const {
   const DecoderLayerRun run{.masks = with_relative_bias(masks, offsets.max_length())};
   const AttentionMask& self = run.masks.self;
-  Variable rows = x;
+  const DType dtype = context.activations(activations_, x.value().device());
+  Variable rows = converted(x, dtype);
+  const Memory read = converted(memory, dtype);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
     const DecoderLayer& layer = layers_[i];
     rows = run_layer(context, layer,
-                     {rows, memory.values, self.bias, self.relative_bias, run.masks.memory.bias,
+                     {rows, read.values, self.bias, self.relative_bias, run.masks.memory.bias,
                       run.masks.memory.relative_bias},
-                     [&layer, rows, offsets, memory, run](ForwardContext& own) {
-                       return layer(rows, offsets, memory, own, run);
+                     [&layer, rows, offsets, read, run](ForwardContext& own) {
+                       return layer(rows, offsets, read, own, run);
                      });
   }
+  rows = to_f32(rows);
   return layer_norm_ ? (*layer_norm_)(rows) : rows;
 }
 
 DecoderState Decoder::start(const Memory& memory, DType dtype) const {
   DecoderState state;
-  for (const DecoderLayer& layer : layers_) state.layers.push_back(layer.start(memory, dtype));
+  const Memory read = converted(memory, activations_);
+  for (const DecoderLayer& layer : layers_) state.layers.push_back(layer.start(read, dtype));
   state.hypothesis_offsets = Offsets::uniform(memory.offsets.sequences(), 1);
   return state;
 }
@@ -261,11 +282,12 @@ Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& stat
       longest = std::max(longest, first.data<int32_t>()[i] + offsets.length(i));
     bias = relative_bias(longest).value();
   }
-  Tensor rows = x;
+  Tensor rows = converted(x, activations_).value();
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
     rows = layers_[i].read(rows, offsets, state.layers[i], bias);
   }
+  rows = to_f32(rows).value();
   return layer_norm_ ? (*layer_norm_)(rows).value() : rows;
 }
 
@@ -278,12 +300,13 @@ Tensor Decoder::step(const Tensor& x, DecoderState& state) const {
     for (const int32_t position : positions.values<int32_t>()) last = std::max(last, position);
     options.relative_bias = relative_bias(last + 1).value();
   }
-  Tensor rows = x;
+  Tensor rows = converted(x, activations_).value();
   state.source_weights.clear();
   for (size_t i = 0; i < layers_.size(); ++i) {
     options.weights = state.watched_layer == static_cast<int64_t>(i) ? &state.source_weights : nullptr;
     rows = layers_[i].step(rows, state.layers[i], state.hypothesis_offsets, options);
   }
+  rows = to_f32(rows).value();
   return layer_norm_ ? (*layer_norm_)(rows).value() : rows;
 }
 

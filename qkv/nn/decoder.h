@@ -132,6 +132,7 @@ class Decoder {
   DecoderMasks with_relative_bias(DecoderMasks masks, int64_t n) const;
 
   std::optional<RelativePositions> relative_positions_;
+  DType activations_ = DType::f32;
   std::vector<DecoderLayer> layers_;
   std::optional<Norm> layer_norm_;
 };

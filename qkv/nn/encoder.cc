@@ -7,7 +7,9 @@
 #include "qkv/base/error.h"
 #include "qkv/base/scope.h"
 #include "qkv/nn/recompute.h"
+#include "qkv/ops/convert.h"
 #include "qkv/ops/general/arithmetic.h"
+#include "qkv/ops/require.h"
 
 namespace qkv::nn {
 
@@ -66,7 +68,8 @@ std::optional<RelativePositions> relative_positions(const StackOptions& stack, D
 
 Encoder::Encoder(const StackOptions& options, Direction direction)
     : relative_positions_(relative_positions(options, direction)),
-      repeats_(static_cast<size_t>(options.repeats)) {
+      repeats_(static_cast<size_t>(options.repeats)),
+      activations_(options.activations) {
   if (options.repeats < 1) throw UsageError(concat("repeats: expected at least 1, found ", options.repeats));
   for (int64_t i = 0; i < options.size(); ++i) layers_.emplace_back(options.layer_at(i));
   if (options.final_norm) layer_norm_.emplace(options.first().norm_options());
@@ -76,7 +79,8 @@ Variable Encoder::operator()(const Variable& x, const Offsets& offsets, ForwardC
                              const AttentionMask& mask) const {
   AttentionMask own_mask = mask;
   if (relative_positions_) own_mask.relative_bias = (*relative_positions_)(offsets.max_length());
-  Variable rows = x;
+  require_f32("encoder", x.value());
+  Variable rows = in_dtype(x, context.activations(activations_, x.value().device()));
   for (size_t i = 0; i < repeats_ * layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
     const EncoderLayer& layer = layers_[i % layers_.size()];
@@ -85,6 +89,7 @@ Variable Encoder::operator()(const Variable& x, const Offsets& offsets, ForwardC
                        return layer(rows, offsets, own_mask, own);
                      });
   }
+  rows = to_f32(rows);
   return layer_norm_ ? (*layer_norm_)(rows) : rows;
 }
 

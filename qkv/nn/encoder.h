@@ -87,6 +87,7 @@ class Encoder {
  private:
   std::optional<RelativePositions> relative_positions_;
   size_t repeats_ = 1;
+  DType activations_ = DType::f32;
   std::vector<EncoderLayer> layers_;
   std::optional<Norm> layer_norm_;
 };

@@ -8,6 +8,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/scope.h"
 #include "qkv/ops/activation.h"
+#include "qkv/ops/convert.h"
 #include "qkv/ops/general/arithmetic.h"
 #include "qkv/ops/general/reduce.h"
 #include "qkv/ops/general/reshape.h"
@@ -163,7 +164,9 @@ Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
   const int64_t tokens = x.shape()[0], d_model = x.shape()[-1];
   if (tokens == 0) return x;
   const WeightLayout layout = context.training ? WeightLayout::packed : WeightLayout::in_place;  // not bf16
-  const Variable own_logits = linear(x, router_, layout);
+  const DType dtype = x.value().dtype();
+  const Variable rows_of_all = to_f32(x);  // routed and summed in f32
+  const Variable own_logits = linear(rows_of_all, router_, layout);
   // The only wait for a device.
   const Tensor host = to_host(scores(own_logits.value()));
   const Tensor chosen = largest(within_groups(host), options_.per_token);
@@ -176,20 +179,20 @@ Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
     // In training all have a gradient, if of zeros, as their weights are one parameter elsewhere.
     if (rows.empty() && !context.training) continue;
     const NameScope scope("experts", static_cast<int>(e));
-    Variable read = gather(x, Tensor::from(rows, {std::ssize(rows)}));
+    Variable read = in_dtype(gather(rows_of_all, Tensor::from(rows, {std::ssize(rows)})), dtype);
     if (options_.weighs_inputs) {
       const std::vector<int32_t>& pairs = groups.pairs[e];
       read = read * gather(factors, Tensor::from(pairs, {std::ssize(pairs)}));
     }
     parts.push_back(experts_[e](read, context));
   }
-  Variable outputs = gather(concatenate(parts, 0), groups.place);
+  Variable outputs = gather(to_f32(concatenate(parts, 0)), groups.place);
   if (!options_.weighs_inputs) outputs = outputs * weights(logits, host, chosen);
   Variable y = sum(reshape(outputs, {tokens, options_.per_token, d_model}), 1);
-  if (!shared_) return y;
+  if (!shared_) return in_dtype(y, dtype);
   Variable shared = (*shared_)(x, context);
   if (shared_gate_) shared = shared * sigmoid((*shared_gate_)(x, context));
-  return options_.shared_mean ? 0.5f * (y + shared) : y + shared;
+  return in_dtype(options_.shared_mean ? 0.5f * (y + shared) : y + shared, dtype);
 }
 
 void Experts::visit(const ParameterVisitor& visitor) const {

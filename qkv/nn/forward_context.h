@@ -33,7 +33,8 @@ struct ForwardContext {
   // Gradient checkpointing: layers keep only their results and are run again in the backward pass. Less
   // memory, more time, the same bits.
   bool recompute = false;
-  // In training: the dtype to which products round their operands, f32 or bf16 (WeightLayout::packed_bf16).
+  // In training: the dtype to which products round their operands, f32 or bf16 (WeightLayout::packed_bf16),
+  // and on devices other than the CPU that of activations (StackOptions).
   DType operands = DType::f32;
   AttentionObserver observer = {};
   std::shared_ptr<RouterBalance> balance = nullptr;  // the balancing loss of routers; null: none
@@ -42,6 +43,11 @@ struct ForwardContext {
   WeightLayout weight_layout() const {
     if (!training) return WeightLayout::in_place;
     return operands == DType::bf16 ? WeightLayout::packed_bf16 : WeightLayout::packed;
+  }
+
+  // The dtype of the activations of a stack with this option on this device.
+  DType activations(DType of_stack, Device device) const {
+    return training && device != Device::cpu ? operands : of_stack;
   }
 
   // The dropout of the next dropout site.

@@ -38,7 +38,7 @@ const LatentSizes& validated(const LatentSizes& sizes) {
 Variable joined(const Variable& first, const Variable& second, int64_t heads) {
   const int64_t tokens = first.value().rows();
   const auto by_head = [&](const Variable& x) {
-    return reshape(contiguous_f32("attention", x), {tokens * heads, x.value().cols() / heads});
+    return reshape(contiguous("attention", x), {tokens * heads, x.value().cols() / heads});
   };
   const Variable both = concatenate({by_head(first), by_head(second)}, 1);
   return reshape(both, {tokens, heads * both.value().cols()});
@@ -49,7 +49,7 @@ Variable for_all_heads(const Variable& x, int64_t heads) {
   const int64_t tokens = x.value().rows();
   Tensor rows = Tensor::empty({tokens * heads}, DType::i32);
   for (int64_t i = 0; i < tokens * heads; ++i) rows.data<int32_t>()[i] = static_cast<int32_t>(i / heads);
-  return reshape(gather(contiguous_f32("attention", x), rows), {tokens, heads * x.value().cols()});
+  return reshape(gather(contiguous("attention", x), rows), {tokens, heads * x.value().cols()});
 }
 
 }  // namespace
@@ -86,10 +86,10 @@ LatentProjections::Heads LatentProjections::operator()(const Variable& x, const 
   const int64_t heads = sizes_.heads, rotated = sizes_.rotated, plain = heads * (sizes_.d_k - rotated);
   const Variable rows = linear(x, *inputs_, layout);
   const Variable shared = rotate(rows.columns(rank, rotated), 1);
-  const Variable latent = kv_a_norm_(contiguous_f32("attention", rows.columns(0, rank)));
+  const Variable latent = kv_a_norm_(contiguous("attention", rows.columns(0, rank)));
   const Variable keys_values = linear(latent, *keys_values_, layout);
   const Variable reads =
-      q_a_norm_ ? (*q_a_norm_)(contiguous_f32("attention", rows.columns(rank + rotated, query_rank))) : x;
+      q_a_norm_ ? (*q_a_norm_)(contiguous("attention", rows.columns(rank + rotated, query_rank))) : x;
   const Variable queries = linear(reads, *queries_, layout);
   return {joined(rotate(queries.columns(plain, heads * rotated), heads), queries.columns(0, plain), heads),
           joined(for_all_heads(shared, heads), keys_values.columns(0, plain), heads),

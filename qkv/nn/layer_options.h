@@ -72,6 +72,9 @@ struct StackOptions {
   // Stochastic depth (Huang et al. 2016): layer l of L, from 1, has drop_path = l / L * drop_path.
   float drop_path = 0;
   int64_t repeats = 1;  // encoders: how many times the layers run, with the same weights (ALBERT)
+  // f32 or bf16: the dtype of activations between and within layers, on devices other than the CPU. A stack
+  // reads and returns f32.
+  DType activations = DType::f32;
 
   int64_t size() const { return static_cast<int64_t>(layers.size()); }
   // The first layer's options; those of an empty stack are the defaults.

@@ -67,8 +67,8 @@ void require_relative_bias(const Variable& bias, int64_t heads, int64_t longest)
   }
 }
 
-// Whether the inputs are bf16; they must have one dtype.
-bool in_bf16(const Variable& query, const Variable& key, const Variable& value) {
+// The dtype of the inputs, which must be one.
+DType dtype_of_inputs(const Variable& query, const Variable& key, const Variable& value) {
   for (const Variable* x : {&query, &key, &value}) {
     if (!x->defined() || !x->value().defined())
       throw UsageError(concat(kName, ": expected query, key and value, found an undefined one"));
@@ -80,7 +80,7 @@ bool in_bf16(const Variable& query, const Variable& key, const Variable& value) 
                             " and value ", name_of(value.value().dtype()),
                             ": expected f32 or bf16, and all alike"));
   }
-  return dtype == DType::bf16;
+  return dtype;
 }
 
 // Output buffers for the weights of each row: AttentionCapture.
@@ -154,7 +154,9 @@ kernels::AttentionRule attention_rule(const AttentionOptions& options, int64_t h
 AttentionResult multihead_attention(const Variable& query, const Variable& key, const Variable& value,
                                     int64_t heads, const AttentionOptions& options) {
   const ProfileScope profile(kName);
-  if (in_bf16(query, key, value)) {
+  const DType dtype = dtype_of_inputs(query, key, value);
+  const Device device = query.value().device();
+  if (dtype == DType::bf16 && device == Device::cpu) {
     AttentionResult result = multihead_attention(to_f32(query), to_f32(key), to_f32(value), heads, options);
     result.output = to_bf16(result.output);
     return result;
@@ -189,7 +191,6 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
   require_broadcast("keep", options.keep, DType::u8, query_offsets, key_offsets, heads);
   if (options.bias.defined())
     require_broadcast("bias", options.bias.value(), DType::f32, query_offsets, key_offsets, heads);
-  const Device device = query.value().device();
   kernels::AttentionTensors arguments{.query = query.value(),
                                       .key = key.value(),
                                       .value = value.value(),
@@ -200,7 +201,7 @@ AttentionResult multihead_attention(const Variable& query, const Variable& key, 
 
   const int64_t tokens = query.value().rows();
   const bool records = Tape::records({query, key, value, options.bias, options.relative_bias, options.sinks});
-  Tensor output = Tensor::empty({tokens, heads * d_v}, DType::f32, device);
+  Tensor output = Tensor::empty({tokens, heads * d_v}, dtype, device);
   Tensor log_sum_exp = records ? Tensor::empty({heads, tokens}, DType::f32, device) : Tensor();
   AttentionResult result;
   const CapturedWeights capture = captured(options, heads, query_offsets, key_offsets, device, result);

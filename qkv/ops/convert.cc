@@ -1,5 +1,6 @@
 #include "qkv/ops/convert.h"
 
+#include "qkv/kernels/pointwise.h"
 #include "qkv/kernels/weights.h"
 
 namespace qkv {
@@ -18,7 +19,10 @@ Variable converted(const char* name, const Variable& x, DType dtype, const Conve
   Tensor y = Tensor::empty(value.shape(), dtype, value.device());
   convert(value.contiguous() ? value : value.clone(), y);
   if (!Tape::records({x})) return y;
-  return Tape::record(name, y, {{x, false}}, [x](const Tensor& dy) { x.add_grad(dy); });
+  return Tape::record(name, y, {{x, false}}, [x](const Tensor& dy) {
+    GradientSlot slot = x.gradient_slot();
+    kernels::copy(dy, slot.tensor, slot.accumulate);  // converts
+  });
 }
 
 }  // namespace
@@ -38,5 +42,7 @@ Variable to_bf16(const Variable& x) {
   if (x.value().dtype() == DType::bf16) return x;
   return converted(kName, x, DType::bf16, kernels::round_to_bf16);
 }
+
+Variable in_dtype(const Variable& x, DType dtype) { return dtype == DType::bf16 ? to_bf16(x) : to_f32(x); }
 
 }  // namespace qkv

@@ -1,5 +1,5 @@
 #pragma once
-// Dtype conversions. Gradients are always f32.
+// Dtype conversions. A gradient has the dtype of its value.
 
 #include "qkv/ops/tape.h"
 
@@ -10,5 +10,8 @@ Variable to_f32(const Variable& x);
 
 // Rounds f32 or bf16 to the nearest bf16, ties to even. The gradient ignores the rounding.
 Variable to_bf16(const Variable& x);
+
+// Either, by dtype: f32 or bf16.
+Variable in_dtype(const Variable& x, DType dtype);
 
 }  // namespace qkv

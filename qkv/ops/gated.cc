@@ -13,6 +13,7 @@ Variable gated(const Variable& gate, const Variable& x, Activation activation, c
   if (gate.shape() != x.shape()) {
     throw ShapeError(concat("gated: shapes differ: ", gate.shape(), " and ", x.shape()));
   }
+  require_same_dtype("gated", gate, x);
   require_dropout("gated", dropout);
   const kernels::GatedTensors arguments{
       .activation = activation, .gate = gate.value(), .x = x.value(), .dropout = dropout};

@@ -10,6 +10,7 @@
 #include "qkv/ops/low_rank.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/quantize.h"
+#include "qkv/ops/require.h"
 
 namespace qkv {
 namespace {
@@ -118,10 +119,12 @@ LinearProduct::LinearProduct(const char* operation, const Variable& x, const Lin
     if (weights.biases()[i].defined()) require_bias(operation, weights.biases()[i], values.dim(0));
   }
   if (!x.defined() || !x.value().defined()) throw ShapeError(concat(operation, ": x is undefined"));
-  if (x.value().rank() != 2 || x.value().dim(1) != weights.inputs() || x.value().dtype() != DType::f32) {
-    throw ShapeError(concat(operation, ": x ", name_of(x.value().dtype()), " ", x.shape(),
-                            " does not fit weights [", weights.outputs(), ", ", weights.inputs(),
-                            "]: expected f32 [tokens, ", weights.inputs(), "]"));
+  const DType dtype = x.value().dtype();
+  if (x.value().rank() != 2 || x.value().dim(1) != weights.inputs() || !is_activation(x.value())) {
+    throw ShapeError(concat(operation, ": x ", name_of(dtype), " ", x.shape(), " does not fit weights [",
+                            weights.outputs(), ", ", weights.inputs(), "]: expected ",
+                            x.value().device() == Device::cpu ? "f32" : "f32 or bf16", " [tokens, ",
+                            weights.inputs(), "]"));
   }
   LinearInputs::report(x.value(), all);
   if (!Tape::records()) return;
@@ -239,7 +242,7 @@ std::vector<Tape::Input> LinearProduct::inputs() const {
 
 Tensor LinearProduct::forward() const {
   const auto right = right_hand_side();
-  Tensor y = Tensor::empty({x_.value().dim(0), weights_.outputs()}, DType::f32, x_.value().device());
+  Tensor y = Tensor::empty({x_.value().dim(0), weights_.outputs()}, x_.value().dtype(), x_.value().device());
   multiply(x_.value(), *right, right->bias, y);
   for_each_low_rank([&](const LowRank& update, int64_t first, int64_t outputs) {
     Tensor columns = y.columns(first, outputs);

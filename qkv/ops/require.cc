@@ -12,6 +12,17 @@ void require_f32(const char* operation, const Tensor& x) {
   }
 }
 
+bool is_activation(const Tensor& x) {
+  return x.dtype() == DType::f32 || (x.dtype() == DType::bf16 && x.device() != Device::cpu);
+}
+
+void require_activation(const char* operation, const Tensor& x) {
+  if (!x.defined()) throw ShapeError(concat(operation, ": expected values, found an undefined tensor"));
+  if (is_activation(x)) return;
+  throw ShapeError(concat(operation, ": expected ", x.device() == Device::cpu ? "f32" : "f32 or bf16",
+                          ", found ", name_of(x.dtype()), " ", x.shape()));
+}
+
 Tensor as_ids(const char* operation, const char* what, const Tensor& ids) {
   const bool wide = ids.defined() && ids.dtype() == DType::i64;
   if (!ids.defined() || (ids.dtype() != DType::i32 && !wide) || !ids.contiguous()) {
@@ -39,9 +50,16 @@ void require_matrix(const char* operation, const Variable& x) {
 void require_rows(const char* operation, const Variable& x) {
   if (!x.defined())
     throw UsageError(concat(operation, ": expected a variable with a value, found an undefined one"));
-  require_f32(operation, x.value());
+  require_activation(operation, x.value());
   if (x.value().rank() != 2)
     throw ShapeError(concat(operation, ": expected [tokens, features], found ", x.shape()));
+}
+
+void require_same_dtype(const char* operation, const Variable& x, const Variable& y) {
+  const DType first = x.value().dtype(), second = y.value().dtype();
+  if (first == second) return;
+  throw ShapeError(concat(operation, ": expected operands of one dtype, found ", name_of(first), " and ",
+                          name_of(second)));
 }
 
 void require_same(const char* operation, const Variable& x, const Variable& y) {
@@ -50,6 +68,7 @@ void require_same(const char* operation, const Variable& x, const Variable& y) {
   if (x.shape() != y.shape()) {
     throw ShapeError(concat(operation, ": shapes differ: ", x.shape(), " and ", y.shape()));
   }
+  require_same_dtype(operation, x, y);
 }
 
 void require_dropout(const char* operation, const Dropout& dropout) {

@@ -9,8 +9,10 @@
 #include "qkv/base/per_thread.h"
 #include "qkv/base/scope.h"
 #include "qkv/kernels/pointwise.h"
+#include "qkv/ops/convert.h"
 #include "qkv/ops/on_gradient.h"
 #include "qkv/ops/profile.h"
+#include "qkv/ops/require.h"
 
 namespace qkv {
 namespace {
@@ -159,10 +161,12 @@ void Tape::backward(const Variable& output, const Tensor& gradient) {
                "found one of shape ",
                output.shape(), " that it has not"));
   }
-  if (!gradient.defined() || gradient.dtype() != DType::f32 || gradient.shape() != output.shape()) {
-    throw ShapeError(concat(
-        "backward: the gradient needs f32 and the value's shape ", output.shape(), ", found ",
-        gradient.defined() ? name_of(gradient.dtype()) : "an undefined tensor", " ", gradient.shape()));
+  const DType dtype = output.value().dtype();
+  if (!gradient.defined() || gradient.dtype() != dtype || gradient.shape() != output.shape()) {
+    throw ShapeError(concat("backward: the gradient needs ", name_of(dtype), " and the value's shape ",
+                            output.shape(), ", found ",
+                            gradient.defined() ? name_of(gradient.dtype()) : "an undefined tensor", " ",
+                            gradient.shape()));
   }
   // Backward functions read gradients as contiguous.
   if (output.has_grad() || output.node_->base || !gradient.contiguous()) {
@@ -211,8 +215,8 @@ OnGradient::~OnGradient() { next_on_gradient() = nullptr; }
 std::optional<std::string> Tape::first_non_finite() const {
   for (const State::Record& record : state_->records) {
     const Tensor& value = record.output.value();
-    if (value.dtype() != DType::f32 || !value.contiguous() || kernels::all_finite(value)) continue;
-    const Tensor host = to_host(value);
+    if (!is_activation(value) || !value.contiguous() || kernels::all_finite(value)) continue;
+    const Tensor host = to_host(to_f32(value).value());
     const auto numbers = host.values();
     const auto bad = std::ranges::find_if(numbers, [](float x) { return !std::isfinite(x); });
     return concat(record.scope, ": ", record.operation, " ", value.shape(), ": ",

@@ -83,7 +83,7 @@ GradientSlot Variable::slot_of(Node& node) {
     return {node.grad, Accumulate::yes};
   }
   const MemoryScope memory(node.leaf ? MemoryUse::gradients : MemoryUse::activations);
-  node.grad = Tensor::empty(node.value.shape(), DType::f32, node.value.device());
+  node.grad = empty_like(node.value);
   node.has_grad = true;
   return {node.grad, Accumulate::no};
 }
@@ -139,10 +139,11 @@ void Variable::fill_unwritten(Node& node) {
 GradientSlot Variable::gradient_slot() const { return node().base ? slot_of_columns() : slot_of(*node_); }
 
 void Variable::add_grad(const Tensor& gradient) const {
-  if (!gradient.defined() || gradient.dtype() != DType::f32 || gradient.shape() != shape()) {
-    throw ShapeError(concat("gradient: expected f32 of the value's shape ", shape(), ", found ",
-                            gradient.defined() ? name_of(gradient.dtype()) : "an undefined tensor", " ",
-                            gradient.shape()));
+  const DType dtype = value().dtype();
+  if (!gradient.defined() || gradient.dtype() != dtype || gradient.shape() != shape()) {
+    throw ShapeError(concat(
+        "gradient: expected ", name_of(dtype), " of the value's shape ", shape(), ", found ",
+        gradient.defined() ? name_of(gradient.dtype()) : "an undefined tensor", " ", gradient.shape()));
   }
   GradientSlot slot = gradient_slot();
   kernels::copy(gradient, slot.tensor, slot.accumulate);

@@ -65,8 +65,8 @@ TEST(Gated, RowsAreIndependentAndThreadInvariant) {
   const Numbers both(rows * 2 * cols, 10);
   const auto run = [&](int64_t first, int64_t count) {
     Gated arguments = on_columns(both, count, cols, Activation::silu, some_dropout());
-    arguments.gate += first * 2 * cols;
-    arguments.x += first * 2 * cols;
+    arguments.gate = arguments.gate + first * 2 * cols;
+    arguments.x = arguments.x + first * 2 * cols;
     arguments.dropout.first_row += static_cast<uint32_t>(first);
     Numbers y(count * cols, 11);
     cpu::gated(arguments, y.data());

@@ -364,7 +364,7 @@ TEST(GemmNt, Int8IsExactUpToTwoRoundings) {
     const Numbers a(m * k, 1);
     const Matrix left{a.data(), m, k, k};
     for_each_target([&] {
-      const QuantizedRows q = quantize_inputs(left, RowLayout::bytes);
+      const QuantizedRows q = quantize_inputs(f32(left), RowLayout::bytes);
       std::vector<float> c(static_cast<size_t>(m * n));
       cpu::matmul(left, cpu::WeightView({&rows, 1}), nullptr, {c.data(), m, n, n}, Accumulate::no);
       for (int64_t i = 0; i < m * n; ++i) {

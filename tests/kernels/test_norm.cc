@@ -123,8 +123,8 @@ TEST(Norm, RowsAreIndependentAndThreadInvariant) {
                     .cols = cols};
     expect_same_for_any_threads([&] { return run(input, true).y; });
     const Numbers all = run(input, true).y;
-    input.x += 100 * cols;
-    input.residual += 100 * cols;
+    input.x = input.x + 100 * cols;
+    input.residual = input.residual + 100 * cols;
     input.dropout.first_row += 100;
     input.rows = 1;
     const Numbers one = run(input, true).y;

@@ -85,7 +85,7 @@ TEST(Rotary, RowsAreIndependentAndThreadInvariant) {
   const auto run = [&](int64_t first, int64_t count) {
     Numbers y(count * 240, 5);
     Rotary arguments = one.arguments(y.data(), 240);
-    arguments.x += first * one.stride();
+    arguments.x = arguments.x + first * one.stride();
     arguments.positions += first;
     arguments.rows = count;
     cpu::rotary(arguments);

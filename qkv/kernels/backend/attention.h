@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "qkv/kernels/backend/elements.h"
 #include "qkv/kernels/cache_block_table.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/kinds.h"
@@ -74,9 +75,7 @@ struct AttentionShape {
 };
 
 struct AttentionInput {
-  const float* query = nullptr;
-  const float* key = nullptr;
-  const float* value = nullptr;
+  Elements query = {}, key = {}, value = {};
   int64_t query_stride = 0, key_stride = 0, value_stride = 0;
 };
 
@@ -97,7 +96,7 @@ struct AttentionCapture {
 
 struct AttentionOutput {
   // [query tokens, heads * d_v] with output_stride; a row without allowed keys is zero.
-  float* output = nullptr;
+  MutableElements output = {};
   int64_t output_stride = 0;
   // [heads, query tokens], or null: log(sum_j exp(score_ij)), a sink included; -infinity for a row without
   // allowed keys.
@@ -105,24 +104,24 @@ struct AttentionOutput {
   AttentionCapture capture = {};
 };
 
-// Position i of the rows `to`, one after the other, = row i of keys and values: f32 [positions, width] with
+// Position i of the rows `to`, one after the other, = row i of keys and values [positions, width] with
 // strides. dtype: f32, bf16, rounded to nearest even, or q8_0 (block_dtypes.h) of widths that are multiples
 // of 32: the scale is the f16 nearest to a 127th of the block's largest magnitude, and an integer the nearest
 // to the number divided by it, from -127 to 127. A block with a NaN or an infinity becomes NaN.
 struct CacheStore {
   int64_t key_width = 0, value_width = 0;
-  const float *keys = nullptr, *values = nullptr;
+  Elements keys = {}, values = {};
   int64_t key_stride = 0, value_stride = 0;
   DType dtype = DType::f32;
   std::span<const CacheRow> to = {};
 };
 
-// The inverse: row i of `to`, f32 [positions, width], contiguous.
+// The inverse: row i of `to` [positions, width], contiguous.
 struct CacheLoad {
   int64_t width = 0;  // of keys and values together
   DType dtype = DType::f32;
   std::span<const CacheRow> from = {};
-  float* to = nullptr;
+  MutableElements to = {};
 };
 
 // Position i of `to` = position i of `from`, the same bytes.
@@ -139,15 +138,15 @@ struct CachedAttention {
   int64_t key_heads = 1;     // heads of keys and values, a divisor of heads
   int64_t d_k = 0, d_v = 0;  // per head
   float scale = 1;
-  float softcap = 0;             // as in AttentionShape
-  const float* query = nullptr;  // [rows, heads * d_k] with query_stride
+  float softcap = 0;    // as in AttentionShape
+  Elements query = {};  // [rows, heads * d_k] with query_stride
   int64_t query_stride = 0;
   DType dtype = DType::f32;  // of the cache: f32, bf16 or q8_0, computed in f32
   // Biases by distance, as in AttentionShape; a row's query is at its last position.
   const float* alibi_slopes = nullptr;
   RelativeBias relative = {};
   const float* sinks = nullptr;  // as in AttentionShape
-  float* output = nullptr;       // [rows, heads * d_v] with output_stride
+  MutableElements output = {};   // [rows, heads * d_v] with output_stride
   int64_t output_stride = 0;
   // The softmax output of row r, [heads, positions], is written to weights[weight_offsets[r] ...]. Null: not
   // wanted.
@@ -158,9 +157,8 @@ struct CachedAttention {
 };
 
 struct AttentionGradients {
-  float* query = nullptr;  // layouts of the inputs, with separate strides; null: not wanted
-  float* key = nullptr;
-  float* value = nullptr;
+  // Layouts of the inputs, with separate strides; null: not wanted.
+  MutableElements query = {}, key = {}, value = {};
   int64_t query_stride = 0, key_stride = 0, value_stride = 0;
   Accumulate query_accumulate = Accumulate::no, key_accumulate = Accumulate::no,
              value_accumulate = Accumulate::no;

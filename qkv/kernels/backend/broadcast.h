@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "qkv/kernels/backend/elements.h"
 #include "qkv/kernels/kinds.h"
 
 namespace qkv::kernels {
@@ -17,9 +18,8 @@ struct Broadcast {
   BinaryOp op = BinaryOp::add;
   std::array<int64_t, kAxes> extents{1, 1, 1, 1, 1};
   std::array<int64_t, kAxes> x_strides{}, y_strides{}, z_strides{};
-  const float* x = nullptr;
-  const float* y = nullptr;
-  float* z = nullptr;
+  Elements x = {}, y = {};
+  MutableElements z = {};
   Accumulate accumulate = Accumulate::no;
 
   // Elements i of the result's indices in their order, of x, y and z. constexpr: for GPUs too.
@@ -40,10 +40,10 @@ struct Broadcast {
 
 // y[o, i] (+)= factor * sum_n x[o, n, i], contiguous. The order of summation depends on `count` only.
 struct AxisSum {
-  const float* x = nullptr;  // [outer, count, inner]
+  Elements x = {};  // [outer, count, inner]
   int64_t outer = 1, count = 1, inner = 1;
   float factor = 1;
-  float* y = nullptr;  // [outer, inner]
+  MutableElements y = {};  // [outer, inner]
   Accumulate accumulate = Accumulate::no;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "qkv/kernels/backend/elements.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/kinds.h"
 
@@ -11,8 +12,8 @@ namespace qkv::kernels {
 // y = dropout(activation(gate) * x). Rows may be columns of a wider matrix: strides are in elements.
 struct Gated {
   Activation activation = Activation::silu;
-  const float* gate = nullptr;  // [rows, cols]
-  const float* x = nullptr;     // [rows, cols]
+  Elements gate = {};  // [rows, cols]
+  Elements x = {};     // [rows, cols]
   int64_t gate_stride = 0, x_stride = 0;
   int64_t rows = 0, cols = 0;
   Dropout dropout = {};
@@ -20,7 +21,7 @@ struct Gated {
 
 // Destination of an input's gradient; null data: not wanted.
 struct GradientRows {
-  float* data = nullptr;
+  MutableElements data = {};
   int64_t stride = 0;
   Accumulate accumulate = Accumulate::no;
 };

@@ -3,18 +3,19 @@
 
 #include <cstdint>
 
+#include "qkv/kernels/backend/elements.h"
 #include "qkv/kernels/weight_rows.h"
 
 namespace qkv::kernels {
 
 struct Matrix {
-  const float* data = nullptr;
+  Elements data = {};
   int64_t rows = 0, cols = 0;
   int64_t stride = 0;
 };
 
 struct MutableMatrix {
-  float* data = nullptr;
+  MutableElements data = {};
   int64_t rows = 0, cols = 0;
   int64_t stride = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "qkv/kernels/backend/elements.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/kinds.h"
 
@@ -10,9 +11,9 @@ namespace qkv::kernels {
 
 // z = x + dropout(residual); y = norm(z), by row.
 struct NormInput {
-  const float* x = nullptr;         // [rows, cols]
-  const float* residual = nullptr;  // [rows, cols], or null: z = x
-  Dropout dropout{};                // of the residual
+  Elements x = {};         // [rows, cols]
+  Elements residual = {};  // [rows, cols], or null: z = x
+  Dropout dropout{};       // of the residual
   NormKind kind = NormKind::layer;
   const float* weight = nullptr;  // [cols]; null: no normalisation, y is not written
   const float* bias = nullptr;    // [cols]; null with rms
@@ -23,10 +24,10 @@ struct NormInput {
 struct NormOutput {
   // [rows, cols]: z; may be x or residual. Null: not wanted (the backward pass then needs x = z, that is no
   // residual).
-  float* sum = nullptr;
-  float* y = nullptr;     // [rows, cols]; may be x or residual, but not `sum`
-  float* mean = nullptr;  // [rows], 0 for rms; mean and rstd may be null
-  float* rstd = nullptr;  // [rows]: 1 / sqrt(var + epsilon), for rms 1 / sqrt(mean(z^2) + epsilon)
+  MutableElements sum = {};
+  MutableElements y = {};  // [rows, cols]; may be x or residual, but not `sum`
+  float* mean = nullptr;   // [rows], 0 for rms; mean and rstd may be null
+  float* rstd = nullptr;   // [rows]: 1 / sqrt(var + epsilon), for rms 1 / sqrt(mean(z^2) + epsilon)
 };
 
 // dz [rows, cols] (+)= the gradient of y with respect to z; residual_gradient (+)= dropout(the same), in the
@@ -34,15 +35,16 @@ struct NormOutput {
 // rows depends on the number of rows only.
 struct NormBackward {
   NormKind kind = NormKind::layer;
-  const float* z = nullptr;
+  Elements z = {};
   const float* weight = nullptr;
   const float* mean = nullptr;
   const float* rstd = nullptr;
-  const float* dy = nullptr;
+  Elements dy = {};
   int64_t rows = 0, cols = 0;
-  float* dz = nullptr;  // [rows, cols]; null: not wanted. May be dy with Accumulate::no, and so may the next
+  // [rows, cols]; null: not wanted. May be dy with Accumulate::no, and so may the next.
+  MutableElements dz = {};
   Accumulate dz_accumulate = Accumulate::no;
-  float* residual_gradient = nullptr;  // [rows, cols], not dz; null: not wanted
+  MutableElements residual_gradient = {};  // [rows, cols], not dz; null: not wanted
   Accumulate residual_accumulate = Accumulate::no;
   Dropout dropout = {};              // of the residual
   float* weight_gradient = nullptr;  // [cols]; null: not wanted

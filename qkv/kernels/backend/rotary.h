@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "qkv/kernels/backend/elements.h"
 #include "qkv/kernels/kinds.h"
 
 namespace qkv::kernels {
@@ -14,9 +15,9 @@ enum class Turn { forward, back };
 //   y_i = x_i cos - x_{i + r/2} sin,   y_{i + r/2} = x_{i + r/2} cos + x_i sin
 // The other features stay as they are.
 struct Rotary {
-  const float* x = nullptr;  // [rows, heads * d] with x_stride
+  Elements x = {};  // [rows, heads * d] with x_stride
   int64_t x_stride = 0;
-  float* y = nullptr;  // likewise with y_stride; may be x with Accumulate::no
+  MutableElements y = {};  // likewise with y_stride; may be x with Accumulate::no
   int64_t y_stride = 0;
   int64_t rows = 0, heads = 1;
   int64_t d = 0;                   // head width

@@ -96,8 +96,8 @@ constexpr Backend kCpuBackend{
     .sum_of_squares = [](const float* x, int64_t count,
                          double* sum) { *sum = cpu::sum_of_squares(x, count); },
     .total = cpu::total,
-    .all_finite = [](const float* x, int64_t count,
-                     int32_t* finite) { *finite = cpu::all_finite(x, count) ? 1 : 0; },
+    .all_finite = [](Elements x, int64_t count,
+                     int32_t* finite) { *finite = cpu::all_finite(x.f32(), count) ? 1 : 0; },
 };
 
 }  // namespace

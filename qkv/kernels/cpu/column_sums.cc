@@ -57,8 +57,9 @@ constexpr int64_t kColumns = 4096;  // per piece of work, if there is only one b
 
 }  // namespace
 
-void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
+void column_sums(Elements x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
                  Accumulate accumulate) {
+  const float* const from = x.f32();
   if (rows <= 0) {
     if (accumulate == Accumulate::no) std::fill(sums, sums + cols, 0.0f);
     return;
@@ -66,7 +67,7 @@ void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride
   const int64_t block = rows_of_block(rows), blocks = count_row_blocks(rows);
   if (blocks == 1) {
     parallel_for(cols, kColumns, [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(sum_block)(dy + begin, rows, end - begin, row_stride, sums + begin, accumulate);
+      HWY_DYNAMIC_DISPATCH(sum_block)(from + begin, rows, end - begin, row_stride, sums + begin, accumulate);
     });
     return;
   }
@@ -75,7 +76,8 @@ void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride
   float* partial = reinterpret_cast<float*>(storage.get());
   parallel_for(rows, block, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(sum_block)
-    (dy + begin * row_stride, end - begin, cols, row_stride, partial + begin / block * cols, Accumulate::no);
+    (from + begin * row_stride, end - begin, cols, row_stride, partial + begin / block * cols,
+     Accumulate::no);
   });
   column_sums(partial, blocks, cols, cols, sums, accumulate);
 }

@@ -18,9 +18,10 @@ namespace {
 template <class Function, class Drop>
 void gated_rows(const Gated& a, float* y, int64_t begin, int64_t end) {
   const Floats d;
+  const float *const gates = a.gate.f32(), *const xs = a.x.f32();
   Drop drop(a.dropout);
   for (int64_t row = begin; row < end; ++row) {
-    const float *gate = a.gate + row * a.gate_stride, *x = a.x + row * a.x_stride;
+    const float *gate = gates + row * a.gate_stride, *x = xs + row * a.x_stride;
     float* to = y + row * a.cols;
     for_dropped_row(d, drop, row, a.cols, [&](auto part, int64_t column, int64_t i) HWY_ATTR {
       const auto share = Function::value(d, load(d, gate + column, part));
@@ -33,22 +34,24 @@ template <class Function, class Drop>
 void gated_backward_rows(const Gated& a, const float* dy, const GradientRows& d_gate, const GradientRows& d_x,
                          int64_t begin, int64_t end) {
   const Floats d;
+  const float *const gates = a.gate.f32(), *const xs = a.x.f32();
+  float *const to_gate = d_gate.data.f32(), *const to_x = d_x.data.f32();
   Drop drop(a.dropout);
   for (int64_t row = begin; row < end; ++row) {
-    const float *gate = a.gate + row * a.gate_stride, *x = a.x + row * a.x_stride;
-    const auto put = [&](const GradientRows& to, auto v, auto part, int64_t column) HWY_ATTR {
-      float* at = to.data + row * to.stride + column;
+    const float *gate = gates + row * a.gate_stride, *x = xs + row * a.x_stride;
+    const auto put = [&](float* data, const GradientRows& to, auto v, auto part, int64_t column) HWY_ATTR {
+      float* at = data + row * to.stride + column;
       if (to.accumulate == Accumulate::yes) v = hn::Add(v, load(d, at, part));
       store(d, v, at, part);
     };
     for_dropped_row(d, drop, row, a.cols, [&](auto part, int64_t column, int64_t i) HWY_ATTR {
       const auto upstream = drop.apply(d, load(d, dy + row * a.cols + column, part), i);
       const auto g = load(d, gate + column, part);
-      if (d_gate.data != nullptr) {
+      if (to_gate != nullptr) {
         const auto slope = hn::Mul(Function::derivative(d, g), load(d, x + column, part));
-        put(d_gate, hn::Mul(slope, upstream), part, column);
+        put(to_gate, d_gate, hn::Mul(slope, upstream), part, column);
       }
-      if (d_x.data != nullptr) put(d_x, hn::Mul(Function::value(d, g), upstream), part, column);
+      if (to_x != nullptr) put(to_x, d_x, hn::Mul(Function::value(d, g), upstream), part, column);
     });
   }
 }
@@ -81,16 +84,18 @@ int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, 16384 / std::m
 
 }  // namespace
 
-void gated(const Gated& arguments, float* y) {
+void gated(const Gated& arguments, MutableElements y) {
+  float* const to = y.f32();
   parallel_for(arguments.rows, rows_of_piece(arguments.cols), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(gated_range)(arguments, y, begin, end);
+    HWY_DYNAMIC_DISPATCH(gated_range)(arguments, to, begin, end);
   });
 }
 
-void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
+void gated_backward(const Gated& arguments, Elements dy, const GradientRows& d_gate,
                     const GradientRows& d_x) {
+  const float* const upstream = dy.f32();
   parallel_for(arguments.rows, rows_of_piece(arguments.cols), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(gated_backward_range)(arguments, dy, d_gate, d_x, begin, end);
+    HWY_DYNAMIC_DISPATCH(gated_backward_range)(arguments, upstream, d_gate, d_x, begin, end);
   });
 }
 

@@ -47,20 +47,20 @@ double residual_row(Floats d, Drop& drop, int64_t row, const float* x, const flo
 template <class Drop>
 void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, int64_t end) {
   const Floats d;
+  const float *const xs = input.x.f32(), *const residuals = input.residual.f32();
+  float *const sums = output.sum.f32(), *const ys = output.y.f32();
   Drop drop(input.dropout);
   const int64_t cols = input.cols;
   const double count = static_cast<double>(cols);
   for (int64_t row = begin; row < end; ++row) {
     const int64_t first = row * cols;
-    const float* residual = input.residual == nullptr ? nullptr : input.residual + first;
+    const float* residual = residuals == nullptr ? nullptr : residuals + first;
     // If the sum is not wanted, it is kept in y until the norm overwrites it.
-    float* sum_to = output.sum != nullptr ? output.sum + first
-                    : residual != nullptr ? output.y + first
-                                          : nullptr;
-    const double sum = residual_row(d, drop, row, input.x + first, residual, sum_to, cols);
+    float* sum_to = sums != nullptr ? sums + first : residual != nullptr ? ys + first : nullptr;
+    const double sum = residual_row(d, drop, row, xs + first, residual, sum_to, cols);
     if (input.weight == nullptr) continue;
 
-    const float* z = sum_to != nullptr ? sum_to : input.x + first;
+    const float* z = sum_to != nullptr ? sum_to : xs + first;
     const float mean = input.kind == NormKind::rms ? 0.0f : static_cast<float>(sum / count);
     const auto means = hn::Set(d, mean);
     const double squares = sum_of_row(d, cols, [&](auto part, int64_t i) HWY_ATTR {
@@ -70,7 +70,7 @@ void norm_rows(const NormInput& input, const NormOutput& output, int64_t begin, 
     const double variance = squares / count + static_cast<double>(input.epsilon);
     const float rstd = static_cast<float>(1 / std::sqrt(variance));
     const auto inverse = hn::Set(d, rstd);
-    float* y = output.y + first;
+    float* y = ys + first;
     if (input.kind == NormKind::rms) {
       for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
         const auto v = hn::Mul(load(d, z + i, part), inverse);
@@ -97,13 +97,15 @@ void norm_range(const NormInput& input, const NormOutput& output, int64_t begin,
 template <class Drop>
 void norm_backward_rows(const NormBackward& a, int64_t begin, int64_t end, float* d_weight, float* d_bias) {
   const Floats d;
+  const float *const zs = a.z.f32(), *const dys = a.dy.f32();
+  float *const dzs = a.dz.f32(), *const residual_gradients = a.residual_gradient.f32();
   Drop drop(a.dropout);
   const double count = static_cast<double>(a.cols);
   if (d_weight != nullptr) std::fill(d_weight, d_weight + a.cols, 0.0f);
   if (d_bias != nullptr) std::fill(d_bias, d_bias + a.cols, 0.0f);
   for (int64_t row = begin; row < end; ++row) {
     const int64_t first = row * a.cols;
-    const float *z = a.z + first, *dy = a.dy + first;
+    const float *z = zs + first, *dy = dys + first;
     const auto mean = hn::Set(d, a.mean[row]), inverse = hn::Set(d, a.rstd[row]);
     // With g = weight dy and n = (z - mean) / deviation: dz = (g - mean(g) - n mean(g n)) / deviation; rms
     // has no mean(g).
@@ -128,9 +130,9 @@ void norm_backward_rows(const NormBackward& a, int64_t begin, int64_t end, float
         if (accumulate == Accumulate::yes) v = hn::Add(v, load(d, to, part));
         store(d, v, to, part);
       };
-      if (a.dz != nullptr) put(dz, a.dz + first + column, a.dz_accumulate);
-      if (a.residual_gradient != nullptr) {
-        put(drop.apply(d, dz, i), a.residual_gradient + first + column, a.residual_accumulate);
+      if (dzs != nullptr) put(dz, dzs + first + column, a.dz_accumulate);
+      if (residual_gradients != nullptr) {
+        put(drop.apply(d, dz, i), residual_gradients + first + column, a.residual_accumulate);
       }
     });
   }
@@ -215,11 +217,13 @@ void norm_backward(const NormBackward& arguments) {
     column_sums(d_bias, blocks, cols, cols, bias_gradient, arguments.bias_accumulate);
 }
 
-void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
+void dropout_backward(Elements dy, MutableElements dx, int64_t rows, int64_t cols, const Dropout& dropout,
                       Accumulate accumulate) {
   if (!dropout.active()) return copy(dy, dx, rows * cols, accumulate);
+  const float* const from = dy.f32();
+  float* const to = dx.f32();
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(dropout_range)(dy, dx, begin, end, cols, dropout, accumulate);
+    HWY_DYNAMIC_DISPATCH(dropout_range)(from, to, begin, end, cols, dropout, accumulate);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "qkv/kernels/cpu/kernels.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "qkv/base/parallel.h"
 
@@ -35,6 +36,50 @@ void add_range(const float* x, const float* y, float* z, int64_t count) {
   for_vectors(d, count, [&](auto part, int64_t i) HWY_ATTR {
     store(d, hn::Add(load(d, x + i, part), load(d, y + i, part)), z + i, part);
   });
+}
+
+// Numbers of either dtype, computed with in f32.
+template <class P>
+HWY_INLINE FloatVector load_as_f32(const float* from, P part) {
+  return load(Floats(), from, part);
+}
+template <class P>
+HWY_INLINE FloatVector load_as_f32(const BFloat16* from, P part) {
+  return load_halves(from, part);
+}
+template <class P>
+HWY_INLINE void store_f32(FloatVector v, float* to, P part) {
+  store(Floats(), v, to, part);
+}
+template <class P>
+HWY_INLINE void store_f32(FloatVector v, BFloat16* to, P part) {
+  store_rounded(v, to, part);
+}
+
+// y (+)= x. A copy without a conversion keeps all bits, those of a NaN too.
+template <class X, class Y>
+void copy_numbers(const X* x, Y* y, int64_t count, Accumulate accumulate) {
+  if (accumulate == Accumulate::yes) {
+    for_vectors(Floats(), count, [&](auto part, int64_t i) HWY_ATTR {
+      store_f32(hn::Add(load_as_f32(x + i, part), load_as_f32(y + i, part)), y + i, part);
+    });
+  } else if constexpr (std::is_same_v<X, Y>) {
+    std::copy(x, x + count, y);
+  } else {
+    for_vectors(Floats(), count,
+                [&](auto part, int64_t i) HWY_ATTR { store_f32(load_as_f32(x + i, part), y + i, part); });
+  }
+}
+
+void copy_range(Elements x, MutableElements y, int64_t count, Accumulate accumulate) {
+  const auto copy_from = [&]<class X>(const X* from) {
+    if (y.dtype == DType::bf16) {
+      copy_numbers(from, static_cast<BFloat16*>(y.data), count, accumulate);
+    } else {
+      copy_numbers(from, y.f32(), count, accumulate);
+    }
+  };
+  x.dtype == DType::bf16 ? copy_from(static_cast<const BFloat16*>(x.data)) : copy_from(x.f32());
 }
 
 template <class Function, class Drop>
@@ -101,6 +146,7 @@ namespace {
 
 HWY_EXPORT(scale_range);
 HWY_EXPORT(add_range);
+HWY_EXPORT(copy_range);
 HWY_EXPORT(activate_range);
 HWY_EXPORT(activate_backward_range);
 HWY_EXPORT(relu_backward_range);
@@ -111,17 +157,13 @@ int64_t rows_of_piece(int64_t cols) { return std::max<int64_t>(1, kPiece / std::
 
 }  // namespace
 
-void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
+void copy(Elements x, MutableElements y, int64_t count, Accumulate accumulate) {
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
-    if (accumulate == Accumulate::yes) {
-      HWY_DYNAMIC_DISPATCH(add_range)(x + begin, y + begin, y + begin, end - begin);
-    } else {
-      std::copy(x + begin, x + end, y + begin);
-    }
+    HWY_DYNAMIC_DISPATCH(copy_range)(x + begin, y + begin, end - begin, accumulate);
   });
 }
 
-void scale_by(const float* x, const float* factor, float* y, int64_t count, Accumulate accumulate) {
+void scale_by(Elements x, const float* factor, MutableElements y, int64_t count, Accumulate accumulate) {
   scale(x, *factor, y, count, accumulate);
 }
 
@@ -131,36 +173,47 @@ void total(const float* x, int64_t count, float factor, double* total, float* sc
   if (scaled != nullptr) *scaled = static_cast<float>(*total * double{factor});
 }
 
-void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) {
+void scale(Elements x, float factor, MutableElements y, int64_t count, Accumulate accumulate) {
+  const float* const from = x.f32();
+  float* const to = y.f32();
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(scale_range)(x + begin, factor, y + begin, end - begin, accumulate);
+    HWY_DYNAMIC_DISPATCH(scale_range)(from + begin, factor, to + begin, end - begin, accumulate);
   });
 }
 
-void add(const float* x, const float* y, float* z, int64_t count) {
+void add(Elements x, Elements y, MutableElements z, int64_t count) {
+  const float *const left = x.f32(), *const right = y.f32();
+  float* const to = z.f32();
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(add_range)(x + begin, y + begin, z + begin, end - begin);
+    HWY_DYNAMIC_DISPATCH(add_range)(left + begin, right + begin, to + begin, end - begin);
   });
 }
 
-void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
+void activate(Activation activation, Elements x, MutableElements y, int64_t rows, int64_t cols,
               const Dropout& dropout) {
+  const float* const from = x.f32();
+  float* const to = y.f32();
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(activate_range)(activation, x, y, begin, end, cols, dropout);
+    HWY_DYNAMIC_DISPATCH(activate_range)(activation, from, to, begin, end, cols, dropout);
   });
 }
 
-void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
+void activate_backward(Activation activation, Elements x, Elements dy, MutableElements dx, int64_t rows,
                        int64_t cols, const Dropout& dropout, Accumulate accumulate) {
+  const float *const from = x.f32(), *const upstream = dy.f32();
+  float* const to = dx.f32();
   parallel_for(rows, rows_of_piece(cols), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(activate_backward_range)
-    (activation, x, dy, dx, begin, end, cols, dropout, accumulate);
+    (activation, from, upstream, to, begin, end, cols, dropout, accumulate);
   });
 }
 
-void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count) {
+void relu_backward(Elements y, Elements dy, float factor, MutableElements dx, int64_t count) {
+  const float *const from = y.f32(), *const upstream = dy.f32();
+  float* const to = dx.f32();
   parallel_for(count, kPiece, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(relu_backward_range)(y + begin, dy + begin, factor, dx + begin, end - begin);
+    HWY_DYNAMIC_DISPATCH(relu_backward_range)
+    (from + begin, upstream + begin, factor, to + begin, end - begin);
   });
 }
 

@@ -17,13 +17,15 @@ namespace {
 
 void rotary_range(const Rotary& a, int64_t begin, int64_t end) {
   const Floats d;
+  const float* const from = a.x.f32();
+  float* const to = a.y.f32();
   const int64_t half = a.rotated / 2, rest = a.d - a.rotated;
   const auto sign = hn::Set(d, a.direction == Turn::forward ? 1.0f : -1.0f);
   for (int64_t row = begin; row < end; ++row) {
     const float *cosines = a.cosines + a.positions[row] * half, *sines = a.sines + a.positions[row] * half;
     for (int64_t head = 0; head < a.heads; ++head) {
-      const float* x = a.x + row * a.x_stride + head * a.d;
-      float* y = a.y + row * a.y_stride + head * a.d;
+      const float* x = from + row * a.x_stride + head * a.d;
+      float* y = to + row * a.y_stride + head * a.d;
       for_vectors(d, half, [&](auto part, int64_t i) HWY_ATTR {
         const auto cosine = load(d, cosines + i, part), sine = hn::Mul(sign, load(d, sines + i, part));
         const auto x0 = load(d, x + i, part), x1 = load(d, x + half + i, part);

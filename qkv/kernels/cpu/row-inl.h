@@ -94,6 +94,28 @@ HWY_INLINE FloatVector load_halves(const Half* from, P part) {
   return widen(load(Halves(), reinterpret_cast<const uint16_t*>(from), part), Half());
 }
 
+using FloatBits = hn::RebindToUnsigned<Floats>;
+
+// The numbers as bf16, to nearest, ties to even, in the upper halves of the results. The lower halves are
+// zeros.
+HWY_INLINE hn::Vec<FloatBits> rounded(FloatVector numbers) {
+  const FloatBits d;
+  const auto bits = hn::BitCast(d, numbers);
+  const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
+  const auto nearest = hn::Add(bits, hn::Add(last, hn::Set(d, 0x7FFF)));
+  // A quiet NaN, because the payload may be truncated.
+  const auto nan = hn::Or(bits, hn::Set(d, 0x400000));
+  const auto is_nan = hn::RebindMask(d, hn::IsNaN(numbers));
+  return hn::And(hn::IfThenElse(is_nan, nan, nearest), hn::Set(d, 0xFFFF0000u));
+}
+
+template <class P>
+HWY_INLINE void store_rounded(FloatVector v, BFloat16* to, P part) {
+  const Halves halves;
+  const auto bits = hn::TruncateTo(halves, hn::ShiftRight<16>(rounded(v)));
+  store(halves, bits, reinterpret_cast<uint16_t*>(to), part);
+}
+
 template <class D>
 HWY_INLINE hn::Vec<D> zero_rest(D /*d*/, hn::Vec<D> v, Full) {
   return v;

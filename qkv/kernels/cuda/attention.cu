@@ -12,9 +12,9 @@ namespace {
 
 QKV_DEVICE float score(const AttentionShape& s, const AttentionInput& in, const Row& row, int64_t key,
                        float* slope = nullptr) {
-  const float *const q = query_of(s, in, row), *const k = key_of(s, in, row, key);
+  const int64_t q = query_of(s, in, row), k = key_of(s, in, row, key);
   float product = 0;
-  for (int64_t c = 0; c < s.d_k; ++c) product += q[c] * k[c];
+  for (int64_t c = 0; c < s.d_k; ++c) product += get(in.query, q + c) * get(in.key, k + c);
   return score_of(s, row, key, product, slope);
 }
 
@@ -116,12 +116,12 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& in, co
           thread.synchronise();
           for (int64_t c = thread.index; c < s.d_v; c += thread.count) {
             for (int64_t j = 0; j < end; ++j) {
-              if (weights[j] != 0) sums[c] += weights[j] * value_of(s, in, row, first + j)[c];
+              if (weights[j] != 0) sums[c] += weights[j] * get(in.value, value_of(s, in, row, first + j) + c);
             }
           }
         }
-        float* const output = to.output + row.query_row * to.output_stride + row.head * s.d_v;
-        for (int64_t c = thread.index; c < s.d_v; c += thread.count) output[c] = sums[c];
+        const int64_t output = row.query_row * to.output_stride + row.head * s.d_v;
+        for (int64_t c = thread.index; c < s.d_v; c += thread.count) put(to.output, output + c, sums[c]);
         if (to.log_sum_exp != nullptr && thread.index == 0)
           to.log_sum_exp[row.head * tokens + row.query_row] = log_sum;
       },
@@ -129,8 +129,8 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& in, co
 }
 
 // The formulas stand in reference/attention_backward.cc; sum_l p_l dp_l = do o.
-void attention_backward(const AttentionShape& shape, const AttentionInput& in, const float* output,
-                        int64_t output_stride, const float* log_sum_exp, const float* d_output,
+void attention_backward(const AttentionShape& shape, const AttentionInput& in, Elements output,
+                        int64_t output_stride, const float* log_sum_exp, Elements d_output,
                         int64_t d_output_stride, const AttentionGradients& to) {
   const Placed placed(shape);
   const AttentionShape s = placed.shape;
@@ -141,8 +141,8 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& in, c
     const int64_t row = thread.block / s.heads, head = thread.block % s.heads;
     double sum = 0;
     for (int64_t c = thread.index; c < s.d_v; c += thread.count)
-      sum += static_cast<double>(output[row * output_stride + head * s.d_v + c]) *
-             d_output[row * d_output_stride + head * s.d_v + c];
+      sum += static_cast<double>(get(output, row * output_stride + head * s.d_v + c)) *
+             get(d_output, row * d_output_stride + head * s.d_v + c);
     sum = thread.sum(sum);
     if (thread.index == 0) means[head * tokens + row] = static_cast<float>(sum);
   });
@@ -156,10 +156,9 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& in, c
     Gradient g{0, 0, 0};
     g.p = weight(s, in, row, key, log_sum_exp[number], &g.slope);
     if (g.p == 0) return g;
-    const float *const v = value_of(s, in, row, key), *const d = d_output + row.query_row * d_output_stride +
-                                                                 row.head * s.d_v;
+    const int64_t v = value_of(s, in, row, key), d = row.query_row * d_output_stride + row.head * s.d_v;
     float dp = 0;
-    for (int64_t c = 0; c < s.d_v; ++c) dp += d[c] * v[c];
+    for (int64_t c = 0; c < s.d_v; ++c) dp += get(d_output, d + c) * get(in.value, v + c);
     g.d_score = g.p * (dp * dropped(s, row, key) - means[number]);
     return g;
   };
@@ -185,13 +184,13 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& in, c
             thread.synchronise();
             for (int64_t c = thread.index; c < s.d_k; c += thread.count) {
               for (int64_t j = 0; j < end; ++j) {
-                if (d_scores[j] != 0) sums[c] += d_scores[j] * key_of(s, in, row, first + j)[c];
+                if (d_scores[j] != 0) sums[c] += d_scores[j] * get(in.key, key_of(s, in, row, first + j) + c);
               }
             }
           }
-          float* const dq = to.query + row.query_row * to.query_stride + row.head * s.d_k;
+          const int64_t dq = row.query_row * to.query_stride + row.head * s.d_k;
           for (int64_t c = thread.index; c < s.d_k; c += thread.count)
-            put(dq[c], sums[c], to.query_accumulate);
+            put(to.query, dq + c, sums[c], to.query_accumulate);
         },
         static_cast<size_t>(kThreads + s.d_k) * sizeof(float));
   }
@@ -227,19 +226,20 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& in, c
             for (int64_t j = 0; j < end; ++j) {
               const int64_t n = first + j, head = key_head * group + n / queries,
                             query_row = first_query + n % queries;
-              const float* const q = in.query + query_row * in.query_stride + head * s.d_k;
-              const float* const d = d_output + query_row * d_output_stride + head * s.d_v;
+              const int64_t q = query_row * in.query_stride + head * s.d_k,
+                            d = query_row * d_output_stride + head * s.d_v;
               if (of_scores[j] != 0)
-                for (int64_t c = thread.index; c < s.d_k; c += thread.count) d_key[c] += of_scores[j] * q[c];
+                for (int64_t c = thread.index; c < s.d_k; c += thread.count)
+                  d_key[c] += of_scores[j] * get(in.query, q + c);
               if (of_values[j] != 0)
                 for (int64_t c = thread.index; c < s.d_v; c += thread.count)
-                  d_value[c] += of_values[j] * d[c];
+                  d_value[c] += of_values[j] * get(d_output, d + c);
             }
           }
           for (int64_t c = thread.index; to.key != nullptr && c < s.d_k; c += thread.count)
-            put(to.key[key_row * to.key_stride + key_head * s.d_k + c], d_key[c], to.key_accumulate);
+            put(to.key, key_row * to.key_stride + key_head * s.d_k + c, d_key[c], to.key_accumulate);
           for (int64_t c = thread.index; to.value != nullptr && c < s.d_v; c += thread.count)
-            put(to.value[key_row * to.value_stride + key_head * s.d_v + c], d_value[c], to.value_accumulate);
+            put(to.value, key_row * to.value_stride + key_head * s.d_v + c, d_value[c], to.value_accumulate);
         },
         static_cast<size_t>(2 * kThreads + s.d_k + s.d_v) * sizeof(float));
   }

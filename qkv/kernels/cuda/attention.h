@@ -2,6 +2,7 @@
 // What the kernels of attention have in common: rows, masks, biases.
 
 #include "qkv/kernels/cuda/dropout.h"
+#include "qkv/kernels/cuda/elements.h"
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/kernels.h"
 #include "qkv/kernels/cuda/memory.h"
@@ -46,16 +47,17 @@ QKV_DEVICE inline int64_t bias_index(const Bias& bias, const Row& row, int64_t k
   return row.sequence * bias.batch_stride + row.head * bias.head_stride + row.query * bias.query_stride + key;
 }
 
-QKV_DEVICE inline const float* query_of(const AttentionShape& s, const AttentionInput& in, const Row& row) {
-  return in.query + row.query_row * in.query_stride + row.head * s.d_k;
+// The first number of a query, a key and a value.
+QKV_DEVICE inline int64_t query_of(const AttentionShape& s, const AttentionInput& in, const Row& row) {
+  return row.query_row * in.query_stride + row.head * s.d_k;
 }
-QKV_DEVICE inline const float* key_of(const AttentionShape& s, const AttentionInput& in, const Row& row,
-                                      int64_t key) {
-  return in.key + (row.first_key_row + key) * in.key_stride + row.key_head * s.d_k;
+QKV_DEVICE inline int64_t key_of(const AttentionShape& s, const AttentionInput& in, const Row& row,
+                                 int64_t key) {
+  return (row.first_key_row + key) * in.key_stride + row.key_head * s.d_k;
 }
-QKV_DEVICE inline const float* value_of(const AttentionShape& s, const AttentionInput& in, const Row& row,
-                                        int64_t key) {
-  return in.value + (row.first_key_row + key) * in.value_stride + row.key_head * s.d_v;
+QKV_DEVICE inline int64_t value_of(const AttentionShape& s, const AttentionInput& in, const Row& row,
+                                   int64_t key) {
+  return (row.first_key_row + key) * in.value_stride + row.key_head * s.d_v;
 }
 
 QKV_DEVICE inline bool allowed(const AttentionShape& s, const Row& row, int64_t key) {
@@ -122,7 +124,7 @@ bool attention_forward_in_tiles(const Placed& placed, const AttentionInput& in, 
 // The gradients of queries, keys and values; means [heads, query tokens]: the product of output and
 // its gradient, for each row of a head.
 bool attention_backward_in_tiles(const Placed& placed, const AttentionInput& in, const float* log_sum_exp,
-                                 const float* means, const float* d_output, int64_t d_output_stride,
+                                 const float* means, const Elements& d_output, int64_t d_output_stride,
                                  const AttentionGradients& to);
 inline constexpr int kTileColumns = 32;
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "qkv/kernels/backend/cache_entry.h"
+#include "qkv/kernels/cuda/elements.h"
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/kernels.h"
 #include "qkv/kernels/cuda/memory.h"
@@ -81,8 +82,8 @@ void store_cached(const CacheStore& a) {
   const Entries all(a.to, bytes_of(a.dtype, width));
   std::byte* const* const entries = all.entries();
   const auto number_of = [=] QKV_DEVICE(int64_t position, int64_t c) {
-    return c < a.key_width ? a.keys[position * a.key_stride + c]
-                           : a.values[position * a.value_stride + c - a.key_width];
+    return c < a.key_width ? get(a.keys, position * a.key_stride + c)
+                           : get(a.values, position * a.value_stride + c - a.key_width);
   };
   if (a.dtype == DType::q8_0) {
     for_each(all.count() * (width / 32), [=] QKV_DEVICE(int64_t n) {
@@ -107,7 +108,7 @@ void load_cached(const CacheLoad& a) {
   const Entries all(a.from, bytes_of(a.dtype, a.width));
   std::byte* const* const entries = all.entries();
   for_each(all.count() * a.width,
-           [=] QKV_DEVICE(int64_t n) { a.to[n] = number(a.dtype, entries[n / a.width], n % a.width); });
+           [=] QKV_DEVICE(int64_t n) { put(a.to, n, number(a.dtype, entries[n / a.width], n % a.width)); });
 }
 
 void copy_cached(const CacheCopy& a) {
@@ -130,10 +131,10 @@ void attention_cached(const CachedAttention& given) {
 
   const auto score = [=] QKV_DEVICE(int64_t row, int64_t head, int64_t j) {
     const std::byte* const entry = entries[begin[row] + j];
-    const float* const q = a.query + row * a.query_stride + head * a.d_k;
+    const int64_t query = row * a.query_stride + head * a.d_k;
     const int64_t key = head / (a.heads / a.key_heads) * a.d_k, length = begin[row + 1] - begin[row];
     float sum = 0;
-    for (int64_t c = 0; c < a.d_k; ++c) sum += q[c] * number(a.dtype, entry, key + c);
+    for (int64_t c = 0; c < a.d_k; ++c) sum += get(a.query, query + c) * number(a.dtype, entry, key + c);
     sum *= a.scale;
     if (a.softcap > 0) sum = a.softcap * ::tanhf(sum / a.softcap);
     const int64_t distance = j - (length - 1);  // the query is at the last position
@@ -184,7 +185,7 @@ void attention_cached(const CachedAttention& given) {
           }
         }
         for (int64_t c = thread.index; c < a.d_v; c += thread.count)
-          a.output[row * a.output_stride + head * a.d_v + c] = sums[c];
+          put(a.output, row * a.output_stride + head * a.d_v + c, sums[c]);
       },
       static_cast<size_t>(kThreads + a.d_v) * sizeof(float));
 }

@@ -1,8 +1,10 @@
 // Attention in tiles by matrix instructions, after FlashAttention-2 (Dao 2023): a block has 64 rows of a
 // head, 16 a warp, and passes over the other side 32 rows at a time, from the start of the sequence, so that
-// the order of sums follows from the sequence alone. Numbers of f32 are multiplied in three parts of bf16.
+// the order of sums follows from the sequence alone. Numbers of f32 are multiplied in three parts of bf16,
+// those of bf16 as they are.
 
 #include <algorithm>
+#include <initializer_list>
 #include <vector>
 
 #include "qkv/kernels/cuda/attention.h"
@@ -41,11 +43,14 @@ Array<Tile> tiles_of(const int32_t* offsets, int64_t sequences, int64_t* count) 
 struct Heads {
   const uint16_t* numbers;
   int64_t part_size, stride;
-  int width;  // of a head
+  int width;     // of a head
+  bool aligned;  // heads are whole groups of 16 bytes
 };
 
 Heads heads_of(const Parts& parts, int64_t rows, int64_t heads, int64_t width) {
-  return {parts.part(0), rows * heads * width, heads * width, static_cast<int>(width)};
+  const bool aligned =
+      rows_are_aligned(parts.part(0), bytes_of(DType::bf16, parts.stride())) && width % kEight == 0;
+  return {parts.part(0), rows * heads * width, parts.stride(), static_cast<int>(width), aligned};
 }
 
 // Queries, keys and values in bf16.
@@ -81,13 +86,12 @@ struct Loaded {
   QKV_DEVICE void load(const Thread& thread, const Heads& from, int64_t head, int64_t first,
                        int64_t exist) const {
     constexpr int kGroups = d / kEight;
-    const bool aligned = from.stride % kEight == 0 && from.width % kEight == 0;
     for (int i = thread.index; i < parts * rows * kGroups; i += thread.count) {
       const int col = i % kGroups * kEight, row = i / kGroups % rows, part = i / kGroups / rows;
       SixteenBytes bytes{};
       const uint16_t* const source =
           from.numbers + part * from.part_size + (first + row) * from.stride + head * from.width + col;
-      if (row < exist && aligned) {
+      if (row < exist && from.aligned) {
         if (col < from.width) bytes = *reinterpret_cast<const SixteenBytes*>(source);
       } else if (row < exist) {
         for (int j = 0; j < kEight && col + j < from.width; ++j)
@@ -277,8 +281,8 @@ void forward(const Placed& placed, const AttentionInput& in, const AttentionOutp
             const int slot = one.output.slot(i), col = one.output.col(thread, i);
             if (!exists(slot) || col >= s.d_v) continue;
             const int64_t query_row = first_row + first + one.output.row_of_slot(thread, slot);
-            to.output[query_row * to.output_stride + head * s.d_v + col] =
-                is_empty(slot) ? 0 : one.output.values[i] / one.total[slot];
+            put(to.output, query_row * to.output_stride + head * s.d_v + col,
+                is_empty(slot) ? 0 : one.output.values[i] / one.total[slot]);
           }
           QKV_UNROLL for (int slot = 0; slot < one.kOwnRows; ++slot) {
             if (to.log_sum_exp == nullptr || !exists(slot) || one.output.col(thread, 0) != 0) continue;
@@ -305,7 +309,7 @@ QKV_DEVICE PairGradient gradient_of(const AttentionShape& s, const Row& row, int
 
 template <int d, int parts>
 void backward(const Placed& placed, const AttentionInput& in, const float* log_sum_exp, const float* means,
-              const float* d_output, int64_t d_output_stride, const AttentionGradients& to) {
+              const Elements& d_output, int64_t d_output_stride, const AttentionGradients& to) {
   const AttentionShape s = placed.shape;
   const Inputs inputs(placed, in, parts);
   const Heads queries = inputs.query, keys = inputs.key, values = inputs.value;
@@ -365,7 +369,7 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
               const int64_t own = first + sums[w].row_of_slot(thread, sums[w].slot(i));
               const int col = sums[w].col(thread, i);
               if (block.first + own < row.queries && col < s.d_k)
-                put(to.query[(first_row + own) * to.query_stride + head * s.d_k + col], sums[w].values[i],
+                put(to.query, (first_row + own) * to.query_stride + head * s.d_k + col, sums[w].values[i],
                     to.query_accumulate);
             }
           }
@@ -433,10 +437,10 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
             const int col = d_keys[w].col(thread, i);
             if (tile.first + own >= any.keys) continue;
             if (to.key != nullptr && col < s.d_k)
-              put(to.key[(first_key_row + own) * to.key_stride + key_head * s.d_k + col], d_keys[w].values[i],
+              put(to.key, (first_key_row + own) * to.key_stride + key_head * s.d_k + col, d_keys[w].values[i],
                   to.key_accumulate);
             if (to.value != nullptr && col < s.d_v)
-              put(to.value[(first_key_row + own) * to.value_stride + key_head * s.d_v + col],
+              put(to.value, (first_key_row + own) * to.value_stride + key_head * s.d_v + col,
                   d_values[w].values[i], to.value_accumulate);
           }
         }
@@ -444,35 +448,48 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
       kBytes);
 }
 
-// Calls run<d, parts>() for the narrowest tiles that hold the heads; false if there are none. Shared memory
-// limits the widths.
+// Whether one part in bf16 is enough of each of the operands.
+bool has_one_part(const AttentionShape& s, std::initializer_list<Elements> operands) {
+  return s.operands == DType::bf16 ||
+         std::ranges::all_of(operands, [](const Elements& x) { return x.dtype == DType::bf16; });
+}
+
+constexpr int kWidest = 128;  // of tiles of any parts: shared memory and registers are limited
+
+// Calls run<d, parts>() for the narrowest tiles that hold the heads; false if there are none.
 template <class Run>
-bool with_tiles(const AttentionShape& s, const Run& run) {
+bool with_tiles(const AttentionShape& s, bool one_part, const Run& run) {
   const int64_t width = std::max(s.d_k, s.d_v);
   const auto one = [&]<int d>() {
     if (width > d) return false;
-    if (s.operands == DType::bf16) {
+    if (one_part) {
       run.template operator()<d, 1>();
     } else {
       run.template operator()<d, kExactParts>();
     }
     return true;
   };
-  return one.template operator()<32>() || one.template operator()<64>() || one.template operator()<128>();
+  return one.template operator()<32>() || one.template operator()<64>() || one.template operator()<kWidest>();
 }
 
 }  // namespace
 
 bool attention_forward_in_tiles(const Placed& placed, const AttentionInput& in, const AttentionOutput& to) {
-  return with_tiles(placed.shape, [&]<int d, int parts>() { forward<d, parts>(placed, in, to); });
+  const bool one_part = has_one_part(placed.shape, {in.query, in.key, in.value});
+  if (with_tiles(placed.shape, one_part, [&]<int d, int parts>() { forward<d, parts>(placed, in, to); }))
+    return true;
+  if (!one_part || std::max(placed.shape.d_k, placed.shape.d_v) > 2 * kWidest) return false;
+  forward<2 * kWidest, 1>(placed, in, to);
+  return true;
 }
 
 bool attention_backward_in_tiles(const Placed& placed, const AttentionInput& in, const float* log_sum_exp,
-                                 const float* means, const float* d_output, int64_t d_output_stride,
+                                 const float* means, const Elements& d_output, int64_t d_output_stride,
                                  const AttentionGradients& to) {
-  return with_tiles(placed.shape, [&]<int d, int parts>() {
-    backward<d, parts>(placed, in, log_sum_exp, means, d_output, d_output_stride, to);
-  });
+  return with_tiles(placed.shape, has_one_part(placed.shape, {in.query, in.key, in.value, d_output}),
+                    [&]<int d, int parts>() {
+                      backward<d, parts>(placed, in, log_sum_exp, means, d_output, d_output_stride, to);
+                    });
 }
 
 }  // namespace qkv::kernels::cuda

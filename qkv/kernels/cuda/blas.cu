@@ -15,15 +15,21 @@
 #include <tuple>
 
 #include "qkv/base/error.h"
+#include "qkv/kernels/cuda/elements.h"
 #include "qkv/kernels/cuda/grid.h"
+#include "qkv/kernels/cuda/kernels.h"
 #include "qkv/kernels/cuda/memory.h"
-#include "qkv/kernels/cuda/weights.h"
 
 namespace qkv::kernels::cuda {
+namespace {
+
+// Element i of all results in their order.
+QKV_DEVICE int64_t index_of_c(const Gemm& g, int64_t i) {
+  return i / (g.m * g.n) * g.c_batch_stride + i / g.n % g.m * g.c_stride + i % g.n;
+}
+QKV_DEVICE Accumulate accumulate_of(const Gemm& g) { return g.accumulate ? Accumulate::yes : Accumulate::no; }
 
 #ifdef __CUDACC__
-
-namespace {
 
 // The functions of libcublasLt, which is half a gigabyte: it is neither linked nor shipped.
 struct Library {
@@ -83,10 +89,19 @@ constexpr size_t kWorkspace = size_t{32} << 20;
 
 // What an algorithm is chosen for: the numbers of rows of a batch and of a sum over rows are rounded to
 // classes, so that the order of sums does not follow from them.
-using Key =
-    std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, bool, DType, int64_t>;
+using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, bool, bool, DType, DType,
+                       int64_t, std::array<uint32_t, 3>>;
 
 int64_t rows_of_class(int64_t m) { return m <= kManyRows ? kManyRows : 32 * kManyRows; }
+
+// The bytes, up to 16, at whose multiples all rows begin: columns of a wider matrix may be an operand. It is
+// the same for any of the rows of a matrix.
+uint32_t alignment_of(const void* data, DType dtype, int64_t stride) {
+  const uint64_t bits = reinterpret_cast<uintptr_t>(data) | bytes_of(dtype, stride) | 16;
+  return static_cast<uint32_t>(bits & (~bits + 1));
+}
+
+cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
 // Of one GPU.
 struct Blas {
@@ -110,8 +125,8 @@ struct Description {
     set(CUBLASLT_MATMUL_DESC_TRANSB, g.a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (g.bias != nullptr) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias.data);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(g.bias.dtype));
     }
     const auto layout = [&](cudaDataType_t type, int64_t rows, int64_t cols, int64_t stride,
                             int64_t between) {
@@ -124,10 +139,10 @@ struct Description {
               "batch");
       return to;
     };
-    const cudaDataType_t type = g.operands == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cudaDataType_t type = type_of(g.operands);
     b = layout(type, g.b.transposed ? k : g.n, g.b.transposed ? g.n : k, g.b.stride, g.b.batch_stride);
     a = layout(type, g.a.transposed ? m : k, g.a.transposed ? k : m, g.a.stride, g.a.batch_stride);
-    c = layout(CUDA_R_32F, g.n, m, g.c_stride, g.c_batch_stride);
+    c = layout(type_of(g.c.dtype), g.n, m, g.c_stride, g.c_batch_stride);
   }
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
@@ -137,7 +152,7 @@ struct Description {
   }
 
   // Sums are not split over blocks: the result would depend on the split.
-  cublasLtMatmulAlgo_t algorithm() const {
+  cublasLtMatmulAlgo_t algorithm(const std::array<uint32_t, 3>& alignments) const {
     cublasLtMatmulPreference_t preference = nullptr;
     require(library.preference(&preference), "preference");
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -145,6 +160,11 @@ struct Description {
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE});
+    const auto [of_a, of_b, of_c] = alignments;
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, of_b);  // cuBLAS's A is our b
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, of_a);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, of_c);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, of_c);
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     require(library.heuristic(library.handle, product, b, a, c, c, preference, 1, &found, &count),
@@ -155,20 +175,7 @@ struct Description {
   }
 };
 
-// Sums of no products, which cuBLASLt does not take.
-void put_empty_sums(const Gemm& g) {
-  for_each(g.batch * g.m * g.n, [=] QKV_DEVICE(int64_t i) {
-    const int64_t row = i / g.n % g.m, col = i % g.n, matrix = i / (g.m * g.n);
-    put(g.c[matrix * g.c_batch_stride + row * g.c_stride + col], g.bias == nullptr ? 0.0f : g.bias[col],
-        g.accumulate ? Accumulate::yes : Accumulate::no);
-  });
-}
-
-}  // namespace
-
-void gemm(const Gemm& g) {
-  if (g.m == 0 || g.n == 0 || g.batch == 0) return;
-  if (g.k == 0) return put_empty_sums(g);
+void multiply(const Gemm& g) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   static std::array<Blas*, kMostGpus> blas{};  // never destroyed, as the driver may end before them
@@ -179,6 +186,9 @@ void gemm(const Gemm& g) {
   // A sum over rows of a batch (a gradient of a weight) may have any length.
   const int64_t m = g.a.transposed ? g.m : rows_of_class(g.m);
   const int64_t k = g.a.transposed ? rows_of_class(g.k) : g.k;
+  const std::array alignments{alignment_of(g.a.data, g.operands, g.a.stride),
+                              alignment_of(g.b.data, g.operands, g.b.stride),
+                              alignment_of(g.c.data, g.c.dtype, g.c_stride)};
   const Key key{m,
                 g.n,
                 k,
@@ -189,39 +199,80 @@ void gemm(const Gemm& g) {
                 g.b.transposed,
                 g.bias != nullptr,
                 g.operands,
-                g.batch};
+                g.c.dtype,
+                g.batch,
+                alignments};
   auto found = algorithms.find(key);
   if (found == algorithms.end())
-    found = algorithms.emplace(key, Description(library, g, m, k).algorithm()).first;
+    found = algorithms.emplace(key, Description(library, g, m, k).algorithm(alignments)).first;
   const Description d(library, g, g.m, g.k);
   const float one = 1, before = g.accumulate ? 1 : 0;
-  require(
-      library.matmul(library.handle, d.product, &one, g.b.data, d.b, g.a.data, d.a, &before, g.c, d.c, g.c,
-                     d.c, &found->second, workspace.data(), kWorkspace, static_cast<cudaStream_t>(stream())),
-      "product");
+  require(library.matmul(library.handle, d.product, &one, g.b.data, d.b, g.a.data, d.a, &before, g.c.data,
+                         d.c, g.c.data, d.c, &found->second, workspace.data(), kWorkspace,
+                         static_cast<cudaStream_t>(stream())),
+          "product");
 }
 
 #else
 
-void gemm(const Gemm& g) {
-  const auto number = [&](const Operand& from, int64_t i) {
-    return g.operands == DType::bf16 ? widened_bf16(static_cast<const uint16_t*>(from.data)[i])
-                                     : static_cast<const float*>(from.data)[i];
-  };
+void multiply(const Gemm& g) {
+  const auto number = [&](const Operand& from, int64_t i) { return get({from.data, g.operands}, i); };
   for (int64_t i = 0; i < g.batch * g.m * g.n; ++i) {
     const int64_t row = i / g.n % g.m, col = i % g.n, matrix = i / (g.m * g.n);
     const int64_t x = matrix * g.a.batch_stride, y = matrix * g.b.batch_stride;
-    double sum = g.bias == nullptr ? 0 : static_cast<double>(g.bias[col]);
+    double sum = g.bias == nullptr ? 0 : static_cast<double>(get(g.bias, col));
     for (int64_t l = 0; l < g.k; ++l) {
       sum += static_cast<double>(
                  number(g.a, x + (g.a.transposed ? l * g.a.stride + row : row * g.a.stride + l))) *
              number(g.b, y + (g.b.transposed ? col * g.b.stride + l : l * g.b.stride + col));
     }
-    put(g.c[matrix * g.c_batch_stride + row * g.c_stride + col], static_cast<float>(sum),
-        g.accumulate ? Accumulate::yes : Accumulate::no);
+    put(g.c, index_of_c(g, i), static_cast<float>(sum), accumulate_of(g));
   }
 }
 
 #endif
+
+// Sums of no products, which cuBLASLt does not take.
+void put_empty_sums(const Gemm& g) {
+  for_each(g.batch * g.m * g.n, [=] QKV_DEVICE(int64_t i) {
+    put(g.c, index_of_c(g, i), g.bias == nullptr ? 0.0f : get(g.bias, i % g.n), accumulate_of(g));
+  });
+}
+
+}  // namespace
+
+Gemm Unrounded::product() const {
+  Gemm product = rounded_;
+  product.c = sums_.data();
+  product.c_stride = rounded_.n;
+  product.c_batch_stride = rounded_.m * rounded_.n;
+  product.accumulate = false;
+  return product;
+}
+
+void Unrounded::store() const {
+  const Gemm g = rounded_;
+  const float* const sums = sums_.data();
+  for_each(g.batch * g.m * g.n,
+           [=] QKV_DEVICE(int64_t i) { put(g.c, index_of_c(g, i), sums[i], accumulate_of(g)); });
+}
+
+void gemm(const Gemm& g) {
+  if (g.m == 0 || g.n == 0 || g.batch == 0) return;
+  if (g.k == 0) return put_empty_sums(g);
+  if (g.c.dtype == DType::f32) return multiply(g);
+  // cuBLASLt has no products of f32 with a result in bf16, and for those of bf16 takes a bias in bf16 only.
+  if (g.operands == DType::f32) {
+    const Unrounded sums(g);
+    multiply(sums.product());
+    return sums.store();
+  }
+  if (g.bias == nullptr) return multiply(g);
+  Gemm product = g;
+  const Array<BFloat16> bias(g.n);
+  round_to_bf16(g.bias.f32(), bias.data(), g.n);
+  product.bias = bias.data();
+  multiply(product);
+}
 
 }  // namespace qkv::kernels::cuda

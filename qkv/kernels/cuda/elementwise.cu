@@ -1,6 +1,7 @@
 // Activations, gates, sums and copies.
 
 #include "qkv/kernels/cuda/dropout.h"
+#include "qkv/kernels/cuda/elements.h"
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/kernels.h"
 
@@ -71,74 +72,75 @@ QKV_DEVICE float applied(BinaryOp op, float x, float y) {
 
 }  // namespace
 
-void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
-  for_each(count, [=] QKV_DEVICE(int64_t i) { put(y[i], x[i], accumulate); });
+void copy(Elements x, MutableElements y, int64_t count, Accumulate accumulate) {
+  for_each(count, [=] QKV_DEVICE(int64_t i) { put(y, i, get(x, i), accumulate); });
 }
 
-void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) {
-  for_each(count, [=] QKV_DEVICE(int64_t i) { put(y[i], factor * x[i], accumulate); });
+void scale(Elements x, float factor, MutableElements y, int64_t count, Accumulate accumulate) {
+  for_each(count, [=] QKV_DEVICE(int64_t i) { put(y, i, factor * get(x, i), accumulate); });
 }
 
-void scale_by(const float* x, const float* factor, float* y, int64_t count, Accumulate accumulate) {
-  for_each(count, [=] QKV_DEVICE(int64_t i) { put(y[i], *factor * x[i], accumulate); });
+void scale_by(Elements x, const float* factor, MutableElements y, int64_t count, Accumulate accumulate) {
+  for_each(count, [=] QKV_DEVICE(int64_t i) { put(y, i, *factor * get(x, i), accumulate); });
 }
 
-void add(const float* x, const float* y, float* z, int64_t count) {
-  for_each(count, [=] QKV_DEVICE(int64_t i) { z[i] = x[i] + y[i]; });
+void add(Elements x, Elements y, MutableElements z, int64_t count) {
+  for_each(count, [=] QKV_DEVICE(int64_t i) { put(z, i, get(x, i) + get(y, i)); });
 }
 
-void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
+void activate(Activation activation, Elements x, MutableElements y, int64_t rows, int64_t cols,
               const Dropout& dropout) {
   for_each(rows * cols, [=] QKV_DEVICE(int64_t i) {
-    y[i] = activated(activation, x[i]) * dropout_factor(dropout, i / cols, i % cols);
+    put(y, i, activated(activation, get(x, i)) * dropout_factor(dropout, i / cols, i % cols));
   });
 }
 
-void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
+void activate_backward(Activation activation, Elements x, Elements dy, MutableElements dx, int64_t rows,
                        int64_t cols, const Dropout& dropout, Accumulate accumulate) {
   for_each(rows * cols, [=] QKV_DEVICE(int64_t i) {
-    put(dx[i], derivative(activation, x[i]) * dy[i] * dropout_factor(dropout, i / cols, i % cols),
+    put(dx, i, derivative(activation, get(x, i)) * get(dy, i) * dropout_factor(dropout, i / cols, i % cols),
         accumulate);
   });
 }
 
-void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count) {
-  for_each(count, [=] QKV_DEVICE(int64_t i) { dx[i] = y[i] > 0 ? factor * dy[i] : 0; });
+void relu_backward(Elements y, Elements dy, float factor, MutableElements dx, int64_t count) {
+  for_each(count, [=] QKV_DEVICE(int64_t i) { put(dx, i, get(y, i) > 0 ? factor * get(dy, i) : 0.0f); });
 }
 
-void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
+void dropout_backward(Elements dy, MutableElements dx, int64_t rows, int64_t cols, const Dropout& dropout,
                       Accumulate accumulate) {
   for_each(rows * cols, [=] QKV_DEVICE(int64_t i) {
-    put(dx[i], dy[i] * dropout_factor(dropout, i / cols, i % cols), accumulate);
+    put(dx, i, get(dy, i) * dropout_factor(dropout, i / cols, i % cols), accumulate);
   });
 }
 
-void gated(const Gated& a, float* y) {
+void gated(const Gated& a, MutableElements y) {
   for_each(a.rows * a.cols, [=] QKV_DEVICE(int64_t i) {
     const int64_t r = i / a.cols, c = i % a.cols;
-    y[i] = activated(a.activation, a.gate[r * a.gate_stride + c]) * a.x[r * a.x_stride + c] *
-           dropout_factor(a.dropout, r, c);
+    put(y, i,
+        activated(a.activation, get(a.gate, r * a.gate_stride + c)) * get(a.x, r * a.x_stride + c) *
+            dropout_factor(a.dropout, r, c));
   });
 }
 
-void gated_backward(const Gated& a, const float* dy, const GradientRows& d_gate, const GradientRows& d_x) {
+void gated_backward(const Gated& a, Elements dy, const GradientRows& d_gate, const GradientRows& d_x) {
   for_each(a.rows * a.cols, [=] QKV_DEVICE(int64_t i) {
     const int64_t r = i / a.cols, c = i % a.cols;
-    const float upstream = dy[i] * dropout_factor(a.dropout, r, c);
-    const float gate = a.gate[r * a.gate_stride + c], x = a.x[r * a.x_stride + c];
+    const float upstream = get(dy, i) * dropout_factor(a.dropout, r, c);
+    const float gate = get(a.gate, r * a.gate_stride + c), x = get(a.x, r * a.x_stride + c);
     if (d_gate.data != nullptr)
-      put(d_gate.data[r * d_gate.stride + c], upstream * x * derivative(a.activation, gate),
+      put(d_gate.data, r * d_gate.stride + c, upstream * x * derivative(a.activation, gate),
           d_gate.accumulate);
     if (d_x.data != nullptr)
-      put(d_x.data[r * d_x.stride + c], upstream * activated(a.activation, gate), d_x.accumulate);
+      put(d_x.data, r * d_x.stride + c, upstream * activated(a.activation, gate), d_x.accumulate);
   });
 }
 
-void column_sums(const float* x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
+void column_sums(Elements x, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
                  Accumulate accumulate) {
   launch(cols, [=] QKV_DEVICE(const Thread& thread) {
     double sum = 0;
-    for (int64_t r = thread.index; r < rows; r += thread.count) sum += x[r * row_stride + thread.block];
+    for (int64_t r = thread.index; r < rows; r += thread.count) sum += get(x, r * row_stride + thread.block);
     sum = thread.sum(sum);
     if (thread.index == 0) put(sums[thread.block], static_cast<float>(sum), accumulate);
   });
@@ -160,15 +162,16 @@ void binary(const Broadcast& a) {
   for (const int64_t extent : a.extents) count *= extent;
   for_each(count, [=] QKV_DEVICE(int64_t i) {
     const Broadcast::Places at = a.places(i);
-    put(a.z[at.z], applied(a.op, a.x[at.x], a.y[at.y]), a.accumulate);
+    put(a.z, at.z, applied(a.op, get(a.x, at.x), get(a.y, at.y)), a.accumulate);
   });
 }
 
 void sum_axis(const AxisSum& a) {
   for_each(a.outer * a.inner, [=] QKV_DEVICE(int64_t i) {
     double sum = 0;
-    for (int64_t n = 0; n < a.count; ++n) sum += a.x[(i / a.inner * a.count + n) * a.inner + i % a.inner];
-    put(a.y[i], static_cast<float>(a.factor * sum), a.accumulate);
+    for (int64_t n = 0; n < a.count; ++n)
+      sum += get(a.x, (i / a.inner * a.count + n) * a.inner + i % a.inner);
+    put(a.y, i, static_cast<float>(a.factor * sum), a.accumulate);
   });
 }
 
@@ -205,10 +208,11 @@ void total(const float* x, int64_t count, float factor, double* total, float* sc
   });
 }
 
-void all_finite(const float* x, int64_t count, int32_t* finite) {
+void all_finite(Elements x, int64_t count, int32_t* finite) {
   launch(1, [=] QKV_DEVICE(const Thread&) { *finite = 1; });
   for_each(count, [=] QKV_DEVICE(int64_t i) {
-    if (!(x[i] - x[i] == 0)) *finite = 0;  // all write the same
+    const float value = get(x, i);
+    if (!(value - value == 0)) *finite = 0;  // all write the same
   });
 }
 

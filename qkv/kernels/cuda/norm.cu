@@ -1,6 +1,7 @@
 // Norms with residual sums: a block for each row.
 
 #include "qkv/kernels/cuda/dropout.h"
+#include "qkv/kernels/cuda/elements.h"
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/kernels.h"
 
@@ -15,9 +16,9 @@ void norm_forward(const NormInput& a, const NormOutput& to) {
         auto* const z = reinterpret_cast<float*>(thread.shared);
         double sum = 0;
         for (int64_t c = thread.index; c < a.cols; c += thread.count) {
-          float value = a.x[first + c];
+          float value = get(a.x, first + c);
           if (a.residual != nullptr)
-            value += dropout_factor(a.dropout, thread.block, c) * a.residual[first + c];
+            value += dropout_factor(a.dropout, thread.block, c) * get(a.residual, first + c);
           z[c] = value;
           sum += value;
         }
@@ -28,10 +29,11 @@ void norm_forward(const NormInput& a, const NormOutput& to) {
           squares += (z[c] - mean) * (z[c] - mean);
         const double rstd = 1 / ::sqrt(thread.sum(squares) / count + static_cast<double>(a.epsilon));
         for (int64_t c = thread.index; c < a.cols; c += thread.count) {
-          if (to.sum != nullptr) to.sum[first + c] = z[c];
+          if (to.sum != nullptr) put(to.sum, first + c, z[c]);
           if (a.weight != nullptr)
-            to.y[first + c] = static_cast<float>((z[c] - mean) * rstd) * a.weight[c] +
-                              (a.bias == nullptr ? 0.0f : a.bias[c]);
+            put(to.y, first + c,
+                static_cast<float>((z[c] - mean) * rstd) * a.weight[c] +
+                    (a.bias == nullptr ? 0.0f : a.bias[c]));
         }
         if (thread.index != 0) return;
         if (to.mean != nullptr) to.mean[thread.block] = static_cast<float>(mean);
@@ -48,8 +50,8 @@ void norm_backward(const NormBackward& a) {
       const int64_t c = thread.block;
       double weight = 0, bias = 0;
       for (int64_t r = thread.index; r < a.rows; r += thread.count) {
-        const float dy = a.dy[r * a.cols + c];
-        weight += static_cast<double>(dy) * ((a.z[r * a.cols + c] - a.mean[r]) * a.rstd[r]);
+        const float dy = get(a.dy, r * a.cols + c);
+        weight += static_cast<double>(dy) * ((get(a.z, r * a.cols + c) - a.mean[r]) * a.rstd[r]);
         bias += dy;
       }
       weight = thread.sum(weight);
@@ -62,25 +64,23 @@ void norm_backward(const NormBackward& a) {
   }
   if (a.dz == nullptr && a.residual_gradient == nullptr) return;
   launch(a.rows, [=] QKV_DEVICE(const Thread& thread) {
-    const int64_t row = thread.block;
-    const float *const z = a.z + row * a.cols, *const dy = a.dy + row * a.cols;
+    const int64_t row = thread.block, first = row * a.cols;
     const float mean = a.mean[row], rstd = a.rstd[row];
     double sum = 0, products = 0;
     for (int64_t c = thread.index; c < a.cols; c += thread.count) {
-      const float g = dy[c] * a.weight[c];
+      const float g = get(a.dy, first + c) * a.weight[c];
       sum += g;
-      products += static_cast<double>(g) * ((z[c] - mean) * rstd);
+      products += static_cast<double>(g) * ((get(a.z, first + c) - mean) * rstd);
     }
     const auto count = static_cast<double>(a.cols);
     const double centre = a.kind == NormKind::rms ? 0 : thread.sum(sum) / count;
     const double slope = thread.sum(products) / count;
     for (int64_t c = thread.index; c < a.cols; c += thread.count) {
-      const float n = (z[c] - mean) * rstd, g = dy[c] * a.weight[c];
+      const float n = (get(a.z, first + c) - mean) * rstd, g = get(a.dy, first + c) * a.weight[c];
       const auto dz = static_cast<float>(rstd * (g - centre - n * slope));
       if (a.residual_gradient != nullptr)
-        put(a.residual_gradient[row * a.cols + c], dz * dropout_factor(a.dropout, row, c),
-            a.residual_accumulate);
-      if (a.dz != nullptr) put(a.dz[row * a.cols + c], dz, a.dz_accumulate);
+        put(a.residual_gradient, first + c, dz * dropout_factor(a.dropout, row, c), a.residual_accumulate);
+      if (a.dz != nullptr) put(a.dz, first + c, dz, a.dz_accumulate);
     }
   });
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "qkv/kernels/cuda/elements.h"
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/kernels.h"
 #include "qkv/kernels/cuda/memory.h"
@@ -27,18 +28,31 @@ struct RightHandSide final : PreparedMatrix {
   Operand operand() const { return {packed.get(), cols, transposed}; }
 };
 
-// A matrix as an operand of a product of f32, or of bf16, for which it is copied.
-class Rounded {
+void copy_widened(const Matrix& a, float* to) {
+  for_each(a.rows * a.cols,
+           [=] QKV_DEVICE(int64_t i) { to[i] = get(a.data, i / a.cols * a.stride + i % a.cols); });
+}
+
+// A matrix as an operand of a product of f32 or bf16. One of the other dtype is copied.
+class Converted {
  public:
-  Rounded(const Matrix& a, DType dtype, bool transposed = false) : operand_{a.data, a.stride, transposed} {
-    if (dtype != DType::bf16) return;
-    copy_.emplace(a, 1);
-    operand_ = {copy_->part(0), a.cols, transposed};
+  Converted(const Matrix& a, DType dtype, bool transposed = false)
+      : operand_{a.data.data, a.stride, transposed} {
+    if (a.data.dtype == dtype) return;
+    if (dtype == DType::bf16) {
+      rounded_.emplace(a, 1);
+      operand_ = {rounded_->part(0), rounded_->stride(), transposed};
+    } else {
+      widened_.emplace(a.rows * a.cols);
+      copy_widened(a, widened_->data());
+      operand_ = {widened_->data(), a.cols, transposed};
+    }
   }
   const Operand& operand() const { return operand_; }
 
  private:
-  std::optional<Parts> copy_;
+  std::optional<Parts> rounded_;
+  std::optional<Array<float>> widened_;
   Operand operand_;
 };
 
@@ -55,7 +69,7 @@ std::unique_ptr<const PreparedMatrix> pack(std::span<const Matrix> blocks, DType
       split(block, 1, reinterpret_cast<uint16_t*>(to));
     } else {
       memory().copy(CopyDirection::on_device,
-                    {reinterpret_cast<const std::byte*>(block.data), bytes_of(operands, block.stride)},
+                    {reinterpret_cast<const std::byte*>(block.data.f32()), bytes_of(operands, block.stride)},
                     {to, bytes_of(operands, block.cols)}, bytes_of(operands, block.cols),
                     static_cast<size_t>(block.rows));
     }
@@ -68,13 +82,14 @@ std::unique_ptr<const PreparedMatrix> pack(std::span<const Matrix> blocks, DType
 // product in f32 sums nearly exactly. As reference/matmul.cc.
 void copy_quantized(const Matrix& a, float* to) {
   launch(a.rows, [=] QKV_DEVICE(const Thread& thread) {
-    const float* const x = a.data + thread.block * a.stride;
+    const auto x = [&](int64_t c) { return get(a.data, thread.block * a.stride + c); };
     float high = 0, low = 0;
     bool finite = true;
     for (int64_t c = thread.index; c < a.cols; c += thread.count) {
-      if (x[c] > high) high = x[c];
-      if (-x[c] > low) low = -x[c];
-      finite = finite && x[c] - x[c] == 0;
+      const float value = x(c);
+      if (value > high) high = value;
+      if (-value > low) low = -value;
+      finite = finite && value - value == 0;
     }
     high = thread.maximum(high);
     low = -thread.maximum(low);
@@ -82,7 +97,7 @@ void copy_quantized(const Matrix& a, float* to) {
     const float range = high - low, inverse = range > 1e-30f ? 255 / range : 0, scale = range / 255;
     const float zero = ::nearbyintf(-low * inverse);
     for (int64_t c = thread.index; c < a.cols; c += thread.count) {
-      float step = ::nearbyintf(x[c] * inverse) + zero;
+      float step = ::nearbyintf(x(c) * inverse) + zero;
       step = step < 0 ? 0 : step > 255 ? 255 : step;
       to[thread.block * a.cols + c] = !finite ? NAN : inverse == 0 ? 0 : (step - zero) * scale;
     }
@@ -94,40 +109,48 @@ void copy_rounded_by_groups(const Matrix& a, float* to) {
   constexpr int kGroup = 32;
   for_each(a.rows * (a.cols / kGroup), [=] QKV_DEVICE(int64_t n) {
     const int64_t row = n / (a.cols / kGroup), first = n % (a.cols / kGroup) * kGroup;
-    const float* const x = a.data + row * a.stride + first;
+    const auto x = [&](int i) { return get(a.data, row * a.stride + first + i); };
     float largest = 0;
     bool finite = true;
     for (int i = 0; i < kGroup; ++i) {
-      const float magnitude = ::fabsf(x[i]);
+      const float magnitude = ::fabsf(x(i));
       if (magnitude > largest) largest = magnitude;
-      finite = finite && x[i] - x[i] == 0;
+      finite = finite && magnitude - magnitude == 0;
     }
     const float inverse = largest > 1e-30f ? 127 / largest : 0;
     for (int i = 0; i < kGroup; ++i)
-      to[row * a.cols + first + i] = finite ? ::nearbyintf(x[i] * inverse) * (largest / 127) : NAN;
+      to[row * a.cols + first + i] = finite ? ::nearbyintf(x(i) * inverse) * (largest / 127) : NAN;
   });
 }
 
-// Many rows times weights that are read in place. bf16 weights are multiplied by the parts of the inputs, the
-// smallest first, by the instructions for bf16; weights of other dtypes are widened.
+// The products of the parts of f32 inputs, the smallest first, and weights of bf16.
+void multiply_parts(Gemm product, const Matrix& a) {
+  const Parts parts(a, kExactParts);
+  for (int part = kExactParts - 1; part >= 0; --part) {
+    product.a = {parts.part(part), parts.stride()};
+    gemm(product);
+    product.accumulate = true;
+    product.bias = nullptr;
+  }
+}
+
+// Many rows times weights that are read in place: those of bf16 by the instructions for bf16, others widened.
 void multiply_many_rows(Gemm product, const Matrix& a, const WeightRows& w) {
   if (w.dtype == DType::bf16) {
-    const Parts parts(a, kExactParts);
     product.operands = DType::bf16;
-    for (int part = kExactParts - 1; part >= 0; --part) {
-      product.a = {parts.part(part), a.cols};
-      gemm(product);
-      product.accumulate = true;
-      product.bias = nullptr;
-    }
-  } else if (w.dtype == DType::f32) {
-    gemm(product);
-  } else {
-    const Array<float> wide(w.rows * w.cols);
-    widen_rows(w, wide.data());
-    product.b = {wide.data(), w.cols, true};
-    gemm(product);
+    if (a.data.dtype == DType::bf16) return gemm(product);
+    if (product.c.dtype == DType::f32) return multiply_parts(product, a);
+    const Unrounded sums(product);
+    multiply_parts(sums.product(), a);
+    return sums.store();
   }
+  const Converted left(a, DType::f32);
+  product.a = left.operand();
+  if (w.dtype == DType::f32) return gemm(product);
+  const Array<float> wide(w.rows * w.cols);
+  widen_rows(w, wide.data());
+  product.b = {wide.data(), w.cols, true};
+  gemm(product);
 }
 
 void multiply_in_place(const Matrix& a, const RightHandSide& b, const float* bias, const MutableMatrix& c,
@@ -137,11 +160,11 @@ void multiply_in_place(const Matrix& a, const RightHandSide& b, const float* bia
   const Array<float> rounded(rounds ? a.rows * a.cols : 0);
   if (dtype == DType::i8) copy_quantized(a, rounded.data());
   if (in_blocks(dtype)) copy_rounded_by_groups(a, rounded.data());
-  const Matrix x{rounds ? rounded.data() : a.data, a.rows, a.cols, rounds ? a.cols : a.stride};
+  const Matrix x = rounds ? Matrix{rounded.data(), a.rows, a.cols, a.cols} : a;
   int64_t first = 0;
   for (const WeightRows& w : b.in_place) {
     const float* const own_bias = bias == nullptr ? nullptr : bias + first;
-    float* const to = c.data + first;
+    const MutableElements to = c.data + first;
     const bool adds = accumulate == Accumulate::yes;
     if (x.rows <= kFewRows) {
       multiply_few_rows(x.rows, x.data, x.stride, w, own_bias, to, c.stride, adds);
@@ -149,7 +172,7 @@ void multiply_in_place(const Matrix& a, const RightHandSide& b, const float* bia
       multiply_many_rows({.m = x.rows,
                           .n = w.rows,
                           .k = x.cols,
-                          .a = {x.data, x.stride},
+                          .a = {x.data.data, x.stride},
                           .b = {w.data, w.stride, true},
                           .bias = own_bias,
                           .c = to,
@@ -181,7 +204,7 @@ void matmul(const Matrix& a, const PreparedMatrix& prepared, const float* bias, 
   const auto& b = static_cast<const RightHandSide&>(prepared);
   if (a.rows == 0) return;
   if (!b.in_place.empty()) return multiply_in_place(a, b, bias, c, accumulate);
-  const Rounded left(a, b.operands);
+  const Converted left(a, b.operands);
   gemm({.m = a.rows,
         .n = c.cols,
         .k = a.cols,
@@ -196,7 +219,8 @@ void matmul(const Matrix& a, const PreparedMatrix& prepared, const float* bias, 
 
 void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
                          DType operands) {
-  const Rounded left(a, operands, true), right(b, operands);
+  if (a.data.dtype == DType::bf16 && b.data.dtype == DType::bf16) operands = DType::bf16;  // exact
+  const Converted left(a, operands, true), right(b, operands);
   gemm({.m = a.cols,
         .n = b.cols,
         .k = a.rows,

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "qkv/kernels/backend/elements.h"
+#include "qkv/kernels/cuda/memory.h"
 #include "qkv/kernels/weight_rows.h"
 #include "qkv/tensor/dtype.h"
 
@@ -16,13 +18,13 @@ struct Operand {
   int64_t batch_stride = 0;
 };
 
-// c [m, n] (+)= a [m, k] b [k, n] + bias [n], for each of a batch; sums in f32.
+// c [m, n] (+)= a [m, k] b [k, n] + bias [n], for each of a batch; sums in f32, rounded once for c of bf16.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   Operand a, b;
   DType operands = DType::f32;  // f32 or bf16
-  const float* bias = nullptr;  // null: none
-  float* c = nullptr;
+  Elements bias = {};           // null: none
+  MutableElements c = {};
   int64_t c_stride = 0;
   bool accumulate = false;
   int64_t batch = 1, c_batch_stride = 0;
@@ -33,10 +35,23 @@ struct Gemm {
 void gemm(const Gemm& product);
 inline constexpr int64_t kManyRows = 128;
 
+// The same products with c in f32, from which store() then makes a c of bf16: for sums of several products.
+class Unrounded {
+ public:
+  explicit Unrounded(const Gemm& rounded) : rounded_(rounded), sums_(rounded.batch * rounded.m * rounded.n) {}
+  Gemm product() const;
+  void store() const;
+
+ private:
+  Gemm rounded_;
+  Array<float> sums_;
+};
+
 // c [rows, w.rows] (+)= x w^T + bias for at most kFewRows rows x [rows, w.cols], which read the weights once,
-// as they are stored. The order of sums does not depend on the number of rows.
-void multiply_few_rows(int64_t rows, const float* x, int64_t x_stride, const WeightRows& w, const float* bias,
-                       float* c, int64_t c_stride, bool accumulate);
+// as they are stored. The order of sums does not depend on the number of rows. x may be bf16 for weights of
+// f32, bf16 and f16 only.
+void multiply_few_rows(int64_t rows, const Elements& x, int64_t x_stride, const WeightRows& w,
+                       const float* bias, const MutableElements& c, int64_t c_stride, bool accumulate);
 inline constexpr int64_t kFewRows = 8;
 
 }  // namespace qkv::kernels::cuda

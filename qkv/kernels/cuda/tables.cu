@@ -1,6 +1,7 @@
 // Embeddings, rotary positions, and conversions of weights.
 
 #include "qkv/kernels/cuda/dropout.h"
+#include "qkv/kernels/cuda/elements.h"
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/cuda/kernels.h"
 #include "qkv/kernels/cuda/memory.h"
@@ -64,19 +65,18 @@ void rotary(const Rotary& a) {
   const int64_t half = a.rotated / 2, rest = a.d - a.rotated, items = half + rest;
   for_each(a.rows * a.heads * items, [=] QKV_DEVICE(int64_t n) {
     const int64_t row = n / (a.heads * items), head = n / items % a.heads, i = n % items;
-    const float* const x = a.x + row * a.x_stride + head * a.d;
-    float* const y = a.y + row * a.y_stride + head * a.d;
+    const int64_t x = row * a.x_stride + head * a.d, y = row * a.y_stride + head * a.d;
     if (i >= half) {
       const int64_t c = a.rotated + i - half;
-      put(y[c], x[c], a.accumulate);
+      put(a.y, y + c, get(a.x, x + c), a.accumulate);
       return;
     }
     const int64_t angle = a.positions[row] * half + i;
     const float cosine = a.cosines[angle],
                 sine = a.direction == Turn::forward ? a.sines[angle] : -a.sines[angle];
-    const float first = x[i], second = x[half + i];
-    put(y[i], first * cosine - second * sine, a.accumulate);
-    put(y[half + i], second * cosine + first * sine, a.accumulate);
+    const float first = get(a.x, x + i), second = get(a.x, x + half + i);
+    put(a.y, y + i, first * cosine - second * sine, a.accumulate);
+    put(a.y, y + half + i, second * cosine + first * sine, a.accumulate);
   });
 }
 

@@ -3,25 +3,11 @@
 
 #include <type_traits>
 
+#include "qkv/kernels/cuda/elements.h"
 #include "qkv/kernels/cuda/grid.h"
 #include "qkv/kernels/weight_rows.h"
 
 namespace qkv::kernels::cuda {
-
-QKV_DEVICE inline float float_of_bits(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-QKV_DEVICE inline uint32_t bits_of_float(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-QKV_DEVICE inline float widened_bf16(uint16_t bits) {
-  return float_of_bits(static_cast<uint32_t>(bits) << 16);
-}
 
 QKV_DEVICE inline float widened_f16(uint16_t bits) {
   const uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 31u, fraction = bits & 1023u;
@@ -32,18 +18,6 @@ QKV_DEVICE inline float widened_f16(uint16_t bits) {
 }
 
 // To nearest, ties to even.
-QKV_DEVICE inline uint16_t rounded_bf16(float value) {
-#ifdef __CUDA_ARCH__
-  uint16_t rounded;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
-  return rounded;
-#else
-  if (value != value) return 0x7FC0;
-  const uint32_t bits = bits_of_float(value);
-  return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
-#endif
-}
-
 QKV_DEVICE inline uint16_t rounded_f16(float value) {
   const uint32_t bits = bits_of_float(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
@@ -179,6 +153,12 @@ inline constexpr int kEight = 8;
 struct alignas(16) SixteenBytes {
   uint32_t words[4];
 };
+
+// Whether rows begin at multiples of 16 bytes.
+inline bool rows_are_aligned(const void* data, int64_t row_bytes) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(SixteenBytes));
+  return reinterpret_cast<uintptr_t>(data) % kBytes == 0 && row_bytes % kBytes == 0;
+}
 
 // Eight numbers, read as 16 bytes at a time if `aligned` to them.
 QKV_DEVICE inline void eight_floats(const float* from, bool aligned, float* to) {

@@ -60,19 +60,19 @@ Doubles gated(const Gated& a) {
   Doubles y;
   for (int64_t r = 0; r < a.rows; ++r) {
     for (int64_t c = 0; c < a.cols; ++c) {
-      y.push_back(activation(a.activation, double{a.gate[r * a.gate_stride + c]}) *
-                  double{a.x[r * a.x_stride + c]} * dropout_factor(a.dropout, r, c));
+      y.push_back(activation(a.activation, get(a.gate, r * a.gate_stride + c)) *
+                  get(a.x, r * a.x_stride + c) * dropout_factor(a.dropout, r, c));
     }
   }
   return y;
 }
 
-GatedGradients gated_backward(const Gated& a, const float* dy) {
+GatedGradients gated_backward(const Gated& a, Elements dy) {
   GatedGradients gradients;
   for (int64_t r = 0; r < a.rows; ++r) {
     for (int64_t c = 0; c < a.cols; ++c) {
-      const double upstream = double{dy[r * a.cols + c]} * dropout_factor(a.dropout, r, c);
-      const double gate = a.gate[r * a.gate_stride + c], x = a.x[r * a.x_stride + c];
+      const double upstream = get(dy, r * a.cols + c) * dropout_factor(a.dropout, r, c);
+      const double gate = get(a.gate, r * a.gate_stride + c), x = get(a.x, r * a.x_stride + c);
       gradients.gate.push_back(upstream * x * activation_derivative(a.activation, gate));
       gradients.x.push_back(upstream * activation(a.activation, gate));
     }
@@ -80,36 +80,37 @@ GatedGradients gated_backward(const Gated& a, const float* dy) {
   return gradients;
 }
 
-void activate(Activation kind, const float* x, float* y, int64_t rows, int64_t cols, const Dropout& dropout) {
+void activate(Activation kind, Elements x, MutableElements y, int64_t rows, int64_t cols,
+              const Dropout& dropout) {
   Doubles result;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) {
-      result.push_back(activation(kind, double{x[r * cols + c]}) * dropout_factor(dropout, r, c));
+      result.push_back(activation(kind, get(x, r * cols + c)) * dropout_factor(dropout, r, c));
     }
   }
   store(result, y);
 }
 
-void activate_backward(Activation kind, const float* x, const float* dy, float* dx, int64_t rows,
+void activate_backward(Activation kind, Elements x, Elements dy, MutableElements dx, int64_t rows,
                        int64_t cols, const Dropout& dropout, Accumulate accumulate) {
   Doubles result;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) {
       const int64_t i = r * cols + c;
-      result.push_back(activation_derivative(kind, double{x[i]}) * double{dy[i]} *
-                       dropout_factor(dropout, r, c));
+      result.push_back(activation_derivative(kind, get(x, i)) * get(dy, i) * dropout_factor(dropout, r, c));
     }
   }
   store(result, dx, accumulate);
 }
 
-void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) dx[i] = y[i] > 0 ? factor * dy[i] : 0;
+void relu_backward(Elements y, Elements dy, float factor, MutableElements dx, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    store_element(dx, i, get(y, i) > 0 ? double{factor} * get(dy, i) : 0, Accumulate::no);
 }
 
-void gated(const Gated& arguments, float* y) { store(gated(arguments), y); }
+void gated(const Gated& arguments, MutableElements y) { store(gated(arguments), y); }
 
-void gated_backward(const Gated& a, const float* dy, const GradientRows& d_gate, const GradientRows& d_x) {
+void gated_backward(const Gated& a, Elements dy, const GradientRows& d_gate, const GradientRows& d_x) {
   const GatedGradients gradients = gated_backward(a, dy);
   store(gradients.gate, a.cols, d_gate.data, d_gate.stride, d_gate.accumulate);
   store(gradients.x, a.cols, d_x.data, d_x.stride, d_x.accumulate);

@@ -17,16 +17,15 @@ Doubles gated(const Gated& arguments);  // [rows, cols]
 struct GatedGradients {
   Doubles gate, x;  // [rows, cols]
 };
-GatedGradients gated_backward(const Gated& arguments, const float* dy);
+GatedGradients gated_backward(const Gated& arguments, Elements dy);
 
 // The kernels of pointwise.h and gated.h.
-void activate(Activation activation, const float* x, float* y, int64_t rows, int64_t cols,
+void activate(Activation activation, Elements x, MutableElements y, int64_t rows, int64_t cols,
               const Dropout& dropout);
-void activate_backward(Activation activation, const float* x, const float* dy, float* dx, int64_t rows,
+void activate_backward(Activation activation, Elements x, Elements dy, MutableElements dx, int64_t rows,
                        int64_t cols, const Dropout& dropout, Accumulate accumulate);
-void relu_backward(const float* y, const float* dy, float factor, float* dx, int64_t count);
-void gated(const Gated& arguments, float* y);
-void gated_backward(const Gated& arguments, const float* dy, const GradientRows& d_gate,
-                    const GradientRows& d_x);
+void relu_backward(Elements y, Elements dy, float factor, MutableElements dx, int64_t count);
+void gated(const Gated& arguments, MutableElements y);
+void gated_backward(const Gated& arguments, Elements dy, const GradientRows& d_gate, const GradientRows& d_x);
 
 }  // namespace qkv::kernels::reference

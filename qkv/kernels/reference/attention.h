@@ -24,12 +24,12 @@ struct AttentionBackward {
 };
 // grad_output: [query tokens, heads * d_v] with grad_output_stride.
 AttentionBackward attention_backward(const AttentionShape& shape, const AttentionInput& input,
-                                     const float* grad_output, int64_t grad_output_stride);
+                                     Elements grad_output, int64_t grad_output_stride);
 
 // The kernels of attention.h. The backward pass recomputes the weights and ignores output and log_sum_exp.
 void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                        const AttentionOutput& output);
-void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* grad_output,
+void attention_backward(const AttentionShape& shape, const AttentionInput& input, Elements grad_output,
                         int64_t grad_output_stride, const AttentionGradients& gradients);
 void attention_cached(const CachedAttention& attention);
 void store_cached(const CacheStore& arguments);

@@ -28,7 +28,7 @@ class Sums {
 //   of a sink, whose weight is p and value 0: ds = -p sum_l p_l dp_l
 //   dq = scale sum_j ds_j k_j,   dk_j = scale ds_j q, ds being multiplied by a softcap's derivative first
 AttentionBackward attention_backward(const AttentionShape& shape, const AttentionInput& input,
-                                     const float* grad_output, int64_t grad_output_stride) {
+                                     Elements grad_output, int64_t grad_output_stride) {
   const int64_t key_heads = shape.heads / shape.query_heads_per_key();
   const int64_t query_width = shape.heads * shape.d_k;
   const int64_t key_width = key_heads * shape.d_k, value_width = key_heads * shape.d_v;
@@ -43,24 +43,24 @@ AttentionBackward attention_backward(const AttentionShape& shape, const Attentio
   for_rows(shape, [&](const AttentionRow& row) {
     Doubles p(static_cast<size_t>(row.keys)), dp(p.size());
     const double log_sum_exp = softmax_row(shape, input, row, p.data());
-    const float* d_output = grad_output + row.query_row * grad_output_stride + row.head * shape.d_v;
+    const Elements d_output = grad_output + (row.query_row * grad_output_stride + row.head * shape.d_v);
     double mean = 0;  // of dp, weighted by p
     for (size_t j = 0; j < p.size(); ++j) {
       if (p[j] == 0) continue;
       const auto key = static_cast<int64_t>(j);
       const double factor = dropout_factor(shape, row, key);
-      const float* value = value_of(shape, input, row, key);
+      const Elements value = value_of(shape, input, row, key);
       double* dv = result.value.data() + (row.first_key_row + key) * value_width + row.key_head * shape.d_v;
       for (int64_t c = 0; c < shape.d_v; ++c) {
-        dv[c] += p[j] * factor * double{d_output[c]};
-        dp[j] += factor * double{d_output[c]} * double{value[c]};
+        dv[c] += p[j] * factor * get(d_output, c);
+        dp[j] += factor * get(d_output, c) * get(value, c);
       }
       mean += p[j] * dp[j];
     }
     if (shape.sinks != nullptr && mean != 0)
       result.sinks[static_cast<size_t>(row.head)] -=
           std::exp(double{shape.sinks[row.head]} - log_sum_exp) * mean;
-    const float* q = query_of(shape, input, row);
+    const Elements q = query_of(shape, input, row);
     double* dq = result.query.data() + row.query_row * query_width + row.head * shape.d_k;
     for (size_t j = 0; j < p.size(); ++j) {
       if (p[j] == 0) continue;
@@ -72,18 +72,18 @@ AttentionBackward attention_backward(const AttentionShape& shape, const Attentio
         const double tanh = std::tanh(product(shape, input, row, key) / double{shape.softcap});
         slope *= 1 - tanh * tanh;
       }
-      const float* k = key_of(shape, input, row, key);
+      const Elements k = key_of(shape, input, row, key);
       double* dk = result.key.data() + (row.first_key_row + key) * key_width + row.key_head * shape.d_k;
       for (int64_t c = 0; c < shape.d_k; ++c) {
-        dq[c] += ds * slope * double{k[c]};
-        dk[c] += ds * slope * double{q[c]};
+        dq[c] += ds * slope * get(k, c);
+        dk[c] += ds * slope * get(q, c);
       }
     }
   });
   return result;
 }
 
-void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* grad_output,
+void attention_backward(const AttentionShape& shape, const AttentionInput& input, Elements grad_output,
                         int64_t grad_output_stride, const AttentionGradients& to) {
   const AttentionBackward result = attention_backward(shape, input, grad_output, grad_output_stride);
   const int64_t key_heads = shape.heads / shape.query_heads_per_key();

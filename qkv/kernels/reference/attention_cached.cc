@@ -52,11 +52,10 @@ int64_t length_of(const CachedAttention& a, int64_t row) {
 }
 
 double score(const CachedAttention& a, int64_t row, int64_t head, int64_t j) {
-  const float* query = a.query + row * a.query_stride + head * a.d_k;
+  const Elements query = a.query + (row * a.query_stride + head * a.d_k);
   const int64_t key = head / (a.heads / a.key_heads) * a.d_k;
   double sum = 0;
-  for (int64_t c = 0; c < a.d_k; ++c)
-    sum += double{query[c]} * number_of(a.dtype, entry_of(a, row, j), key + c);
+  for (int64_t c = 0; c < a.d_k; ++c) sum += get(query, c) * number_of(a.dtype, entry_of(a, row, j), key + c);
   sum *= double{a.scale};
   if (a.softcap > 0) sum = double{a.softcap} * std::tanh(sum / double{a.softcap});
   const int64_t distance = j - (length_of(a, row) - 1);  // the query is at the last position
@@ -84,7 +83,7 @@ void attend(const CachedAttention& a, int64_t row, int64_t head) {
           weights[static_cast<size_t>(j)] * number_of(a.dtype, entry_of(a, row, j), value + c);
     }
   }
-  store(output, a.output + row * a.output_stride + head * a.d_v);
+  store(output, a.output + (row * a.output_stride + head * a.d_v));
   if (a.weights != nullptr) store(weights, a.weights + a.weight_offsets[row] + head * length);
 }
 
@@ -100,8 +99,11 @@ void store_cached(const CacheStore& a) {
   const int64_t width = a.key_width + a.value_width;
   std::vector<float> numbers(static_cast<size_t>(width));
   for_entries(a.to, width, a.dtype, [&](int64_t i, std::byte* entry) {
-    std::copy_n(a.keys + i * a.key_stride, a.key_width, numbers.begin());
-    std::copy_n(a.values + i * a.value_stride, a.value_width, numbers.begin() + a.key_width);
+    for (int64_t c = 0; c < width; ++c) {
+      const double number = c < a.key_width ? get(a.keys, i * a.key_stride + c)
+                                            : get(a.values, i * a.value_stride + c - a.key_width);
+      numbers[static_cast<size_t>(c)] = static_cast<float>(number);
+    }
     if (a.dtype == DType::bf16) {
       round_to_bf16(numbers.data(), reinterpret_cast<BFloat16*>(entry), width);
     } else if (a.dtype == DType::q8_0) {
@@ -115,7 +117,7 @@ void store_cached(const CacheStore& a) {
 void load_cached(const CacheLoad& a) {
   for_entries(a.from, a.width, a.dtype, [&](int64_t i, const std::byte* entry) {
     for (int64_t c = 0; c < a.width; ++c)
-      a.to[i * a.width + c] = static_cast<float>(number_of(a.dtype, entry, c));
+      store_element(a.to, i * a.width + c, number_of(a.dtype, entry, c), Accumulate::no);
   });
 }
 

@@ -50,8 +50,8 @@ AttentionForward attention_forward(const AttentionShape& shape, const AttentionI
     for (int64_t j = 0; j < row.keys; ++j) {
       if (weights[j] == 0) continue;
       const double weight = weights[j] * dropout_factor(shape, row, j);
-      const float* value = value_of(shape, input, row, j);
-      for (int64_t c = 0; c < shape.d_v; ++c) output[c] += weight * double{value[c]};
+      const Elements value = value_of(shape, input, row, j);
+      for (int64_t c = 0; c < shape.d_v; ++c) output[c] += weight * get(value, c);
     }
   });
   return result;

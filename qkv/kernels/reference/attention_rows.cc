@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "qkv/kernels/reference/doubles.h"
 #include "qkv/kernels/reference/dropout.h"
 
 namespace qkv::kernels::reference {
@@ -14,9 +15,9 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 }  // namespace
 
 double product(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row, int64_t j) {
-  const float *query = query_of(shape, input, row), *key = key_of(shape, input, row, j);
+  const Elements query = query_of(shape, input, row), key = key_of(shape, input, row, j);
   double sum = 0;
-  for (int64_t c = 0; c < shape.d_k; ++c) sum += double{query[c]} * double{key[c]};
+  for (int64_t c = 0; c < shape.d_k; ++c) sum += get(query, c) * get(key, c);
   return sum * double{shape.scale};
 }
 

@@ -41,17 +41,16 @@ inline size_t weight_count(const AttentionShape& shape) {
   return count;
 }
 
-inline const float* query_of(const AttentionShape& shape, const AttentionInput& input,
-                             const AttentionRow& row) {
-  return input.query + row.query_row * input.query_stride + row.head * shape.d_k;
+inline Elements query_of(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row) {
+  return input.query + (row.query_row * input.query_stride + row.head * shape.d_k);
 }
-inline const float* key_of(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row,
-                           int64_t key) {
-  return input.key + (row.first_key_row + key) * input.key_stride + row.key_head * shape.d_k;
+inline Elements key_of(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row,
+                       int64_t key) {
+  return input.key + ((row.first_key_row + key) * input.key_stride + row.key_head * shape.d_k);
 }
-inline const float* value_of(const AttentionShape& shape, const AttentionInput& input,
-                             const AttentionRow& row, int64_t key) {
-  return input.value + (row.first_key_row + key) * input.value_stride + row.key_head * shape.d_v;
+inline Elements value_of(const AttentionShape& shape, const AttentionInput& input, const AttentionRow& row,
+                         int64_t key) {
+  return input.value + ((row.first_key_row + key) * input.value_stride + row.key_head * shape.d_v);
 }
 
 // Number of positions from the query to the key.

@@ -47,10 +47,16 @@ void keep(const T*& array, int64_t count, HostCopies& kept) {
   if (array != nullptr) array = keep(std::span(array, static_cast<size_t>(count)), kept).data();
 }
 
-// Converts all these addresses to readable ones, in place.
+// Converts addresses to readable ones, in place.
+template <class T>
+void convert(T*& address) {
+  address = readable(address);
+}
+void convert(Elements& a) { convert(a.data); }
+void convert(MutableElements& a) { convert(a.data); }
 template <class... Addresses>
 void make_readable(Addresses&... addresses) {
-  ((addresses = readable(addresses)), ...);
+  (convert(addresses), ...);
 }
 
 // The addresses in each struct of arguments; with HostCopies, its arrays on the host too.
@@ -147,9 +153,7 @@ void convert(ParameterUpdate& a) {
 // An argument of a kernel with readable addresses and arrays of its own; numbers and options are unchanged.
 template <class T>
 T converted(T argument, HostCopies& kept) {
-  if constexpr (std::is_pointer_v<T>) {
-    make_readable(argument);
-  } else if constexpr (requires { convert(argument, kept); }) {
+  if constexpr (requires { convert(argument, kept); }) {
     convert(argument, kept);
   } else if constexpr (requires { convert(argument); }) {
     convert(argument);
@@ -220,8 +224,8 @@ void attention_forward(const AttentionShape& shape, const AttentionInput& input,
          there);
 }
 
-void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* /*output*/,
-                        int64_t /*output_stride*/, const float* /*log_sum_exp*/, const float* grad_output,
+void attention_backward(const AttentionShape& shape, const AttentionInput& input, Elements /*output*/,
+                        int64_t /*output_stride*/, const float* /*log_sum_exp*/, Elements grad_output,
                         int64_t grad_output_stride, const AttentionGradients& gradients) {
   submit([](const auto&... all) { reference::attention_backward(all...); }, {}, shape, input, grad_output,
          grad_output_stride, gradients);

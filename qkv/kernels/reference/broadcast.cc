@@ -26,7 +26,7 @@ void binary(const Broadcast& a) {
   for (const int64_t extent : a.extents) total *= extent;
   for (int64_t i = 0; i < total; ++i) {
     const Broadcast::Places at = a.places(i);
-    store_element(a.z[at.z], apply(a.op, a.x[at.x], a.y[at.y]), a.accumulate);
+    store_element(a.z, at.z, apply(a.op, get(a.x, at.x), get(a.y, at.y)), a.accumulate);
   }
 }
 
@@ -34,8 +34,8 @@ void sum_axis(const AxisSum& a) {
   for (int64_t o = 0; o < a.outer; ++o) {
     for (int64_t i = 0; i < a.inner; ++i) {
       double sum = 0;
-      for (int64_t n = 0; n < a.count; ++n) sum += a.x[(o * a.count + n) * a.inner + i];
-      store_element(a.y[o * a.inner + i], a.factor * sum, a.accumulate);
+      for (int64_t n = 0; n < a.count; ++n) sum += get(a.x, (o * a.count + n) * a.inner + i);
+      store_element(a.y, o * a.inner + i, a.factor * sum, a.accumulate);
     }
   }
 }

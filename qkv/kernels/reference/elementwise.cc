@@ -6,18 +6,15 @@
 #include "qkv/kernels/reference/doubles.h"
 
 namespace qkv::kernels::reference {
-void copy(const float* x, float* y, int64_t count, Accumulate accumulate) {
-  for (int64_t i = 0; i < count; ++i) y[i] = accumulate == Accumulate::yes ? y[i] + x[i] : x[i];
+void copy(Elements x, MutableElements y, int64_t count, Accumulate accumulate) {
+  for (int64_t i = 0; i < count; ++i) store_element(y, i, get(x, i), accumulate);
 }
 
-void scale(const float* x, float factor, float* y, int64_t count, Accumulate accumulate) {
-  for (int64_t i = 0; i < count; ++i) {
-    const double before = accumulate == Accumulate::yes ? double{y[i]} : 0;
-    y[i] = static_cast<float>(before + double{factor} * double{x[i]});
-  }
+void scale(Elements x, float factor, MutableElements y, int64_t count, Accumulate accumulate) {
+  for (int64_t i = 0; i < count; ++i) store_element(y, i, double{factor} * get(x, i), accumulate);
 }
 
-void scale_by(const float* x, const float* factor, float* y, int64_t count, Accumulate accumulate) {
+void scale_by(Elements x, const float* factor, MutableElements y, int64_t count, Accumulate accumulate) {
   scale(x, *factor, y, count, accumulate);
 }
 
@@ -27,15 +24,15 @@ void total(const float* x, int64_t count, float factor, double* total, float* sc
   if (scaled != nullptr) *scaled = static_cast<float>(*total * double{factor});
 }
 
-void add(const float* x, const float* y, float* z, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
+void add(Elements x, Elements y, MutableElements z, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) store_element(z, i, get(x, i) + get(y, i), Accumulate::no);
 }
 
-void column_sums(const float* dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
+void column_sums(Elements dy, int64_t rows, int64_t cols, int64_t row_stride, float* sums,
                  Accumulate accumulate) {
   Doubles result(static_cast<size_t>(cols));
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < cols; ++c) result[static_cast<size_t>(c)] += double{dy[r * row_stride + c]};
+    for (int64_t c = 0; c < cols; ++c) result[static_cast<size_t>(c)] += get(dy, r * row_stride + c);
   }
   store(result, sums, accumulate);
 }

@@ -55,7 +55,7 @@ void label_loss_backward(const LabelLossBackward& b) {
     for (int64_t c = 0; c < a.cols; ++c) {
       const double p = std::exp(a.logits[row * a.cols + c] - log_sum);
       const double gradient = b.d_losses[row] * (p * all - t[static_cast<size_t>(c)]);
-      store_element(b.d_logits[row * a.cols + c], a.labels[row] == a.ignored ? 0 : gradient, b.accumulate);
+      store_element(b.d_logits, row * a.cols + c, a.labels[row] == a.ignored ? 0 : gradient, b.accumulate);
     }
   }
 }
@@ -65,7 +65,7 @@ void softmax_backward(const SoftmaxBackward& a) {
     double sum = 0;
     for (int64_t i = row * a.cols; i < (row + 1) * a.cols; ++i) sum += a.dy[i] * (a.log ? 1.0 : a.y[i]);
     for (int64_t i = row * a.cols; i < (row + 1) * a.cols; ++i) {
-      store_element(a.dx[i], a.log ? a.dy[i] - std::exp(double{a.y[i]}) * sum : a.y[i] * (a.dy[i] - sum),
+      store_element(a.dx, i, a.log ? a.dy[i] - std::exp(double{a.y[i]}) * sum : a.y[i] * (a.dy[i] - sum),
                     a.accumulate);
     }
   }

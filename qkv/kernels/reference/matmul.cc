@@ -29,7 +29,7 @@ std::vector<float> rounded_by_groups(const Matrix& x) {
   std::vector<float> rounded;
   for (int64_t r = 0; r < x.rows; ++r) {
     for (int64_t first = 0; first < x.cols; first += kGroup) {
-      const float* const group = x.data + r * x.stride + first;
+      const float* const group = x.data.f32() + r * x.stride + first;
       float largest = 0;
       bool finite = true;
       for (int64_t i = 0; i < kGroup; ++i) {
@@ -52,21 +52,21 @@ Doubles product_with_numbers(const Matrix& x, const WeightRows& w) {
     for (int64_t i = 0; i < w.cols; ++i) column[static_cast<size_t>(i)] = element(w, j, i);
     for (int64_t r = 0; r < x.rows; ++r) {
       for (int64_t i = 0; i < w.cols; ++i) {
-        y[at(r, w.rows, j)] += double{x.data[r * x.stride + i]} * column[static_cast<size_t>(i)];
+        y[at(r, w.rows, j)] += get(x.data, r * x.stride + i) * column[static_cast<size_t>(i)];
       }
     }
   }
   return y;
 }
 
-// A contiguous copy whose values are rounded to the dtype.
+// A contiguous copy in f32 whose values are rounded to the dtype.
 struct Rounded {
   std::vector<float> values;
   Matrix matrix;
 
   Rounded(const Matrix& x, DType operands) {
-    for (int64_t r = 0; r < x.rows; ++r)
-      values.insert(values.end(), x.data + r * x.stride, x.data + r * x.stride + x.cols);
+    for (int64_t i = 0; i < x.rows * x.cols; ++i)
+      values.push_back(static_cast<float>(get(x.data, i / x.cols * x.stride + i % x.cols)));
     round_values(values, operands);
     matrix = {values.data(), x.rows, x.cols, x.cols};
   }
@@ -87,7 +87,7 @@ Doubles product(const Matrix& a, const Matrix& b) {
   for (int64_t i = 0; i < a.rows; ++i) {
     for (int64_t k = 0; k < a.cols; ++k) {
       for (int64_t j = 0; j < b.cols; ++j) {
-        c[at(i, b.cols, j)] += double{a.data[i * a.stride + k]} * double{b.data[k * b.stride + j]};
+        c[at(i, b.cols, j)] += get(a.data, i * a.stride + k) * get(b.data, k * b.stride + j);
       }
     }
   }
@@ -99,7 +99,7 @@ Doubles product_transposed_a(const Matrix& a, const Matrix& b) {
   for (int64_t k = 0; k < a.rows; ++k) {
     for (int64_t i = 0; i < a.cols; ++i) {
       for (int64_t j = 0; j < b.cols; ++j) {
-        c[at(i, b.cols, j)] += double{a.data[k * a.stride + i]} * double{b.data[k * b.stride + j]};
+        c[at(i, b.cols, j)] += get(a.data, k * a.stride + i) * get(b.data, k * b.stride + j);
       }
     }
   }
@@ -110,7 +110,7 @@ Doubles product_transposed_b(const Matrix& x, const WeightRows& w) {
   if (w.dtype == DType::i8) {
     Doubles y(static_cast<size_t>(x.rows * w.rows));
     for (int64_t r = 0; r < x.rows; ++r) {
-      multiply_int8(quantize_row(x.data + r * x.stride, x.cols), w, y.data() + r * w.rows);
+      multiply_int8(quantize_row(x.data.f32() + r * x.stride, x.cols), w, y.data() + r * w.rows);
     }
     return y;
   }
@@ -156,7 +156,7 @@ RightHandSide pack_transposed(std::span<const Matrix> blocks, DType operands) {
   for (const Matrix& block : blocks) {
     for (int64_t r = 0; r < block.rows; ++r) {
       for (int64_t c = 0; c < block.cols; ++c)
-        b.packed[at(c, b.cols, first + r)] = block.data[r * block.stride + c];
+        b.packed[at(c, b.cols, first + r)] = block.data.f32()[r * block.stride + c];
     }
     first += block.rows;
   }
@@ -171,8 +171,8 @@ RightHandSide pack_plain(std::span<const Matrix> blocks, DType operands) {
   for (const Matrix& block : blocks) {
     b.rows += block.rows;
     for (int64_t r = 0; r < block.rows; ++r) {
-      b.packed.insert(b.packed.end(), block.data + r * block.stride,
-                      block.data + r * block.stride + block.cols);
+      const float* const row = block.data.f32() + r * block.stride;
+      b.packed.insert(b.packed.end(), row, row + block.cols);
     }
   }
   Rounded::round_values(b.packed, operands);
@@ -193,13 +193,12 @@ void matmul(const Matrix& a, const RightHandSide& b, const float* bias, const Mu
       columns[i] += double{bias[first + static_cast<int64_t>(i) % count]};
     store(columns, count, c.data + first, c.stride, accumulate);
   };
-  if (b.in_place.empty()) {
-    const Rounded left(a, b.operands);
+  const Rounded left(a, b.operands);
+  if (b.in_place.empty())
     return put(product(left.matrix, {b.packed.data(), b.rows, b.cols, b.cols}), 0, b.cols);
-  }
   int64_t first = 0;
   for (const WeightRows& w : b.in_place) {
-    put(product_transposed_b(a, w), first, w.rows);
+    put(product_transposed_b(left.matrix, w), first, w.rows);
     first += w.rows;
   }
 }

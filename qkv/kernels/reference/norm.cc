@@ -12,12 +12,11 @@ struct Moments {
   double mean = 0, rstd = 0;
 };
 
-template <class Number>
-Moments moments(NormKind kind, const Number* z, int64_t cols, double epsilon) {
+Moments moments(NormKind kind, const double* z, int64_t cols, double epsilon) {
   double sum = 0, squares = 0;
-  for (int64_t c = 0; c < cols; ++c) sum += double{z[c]};
+  for (int64_t c = 0; c < cols; ++c) sum += z[c];
   const double mean = kind == NormKind::rms ? 0 : sum / static_cast<double>(cols);
-  for (int64_t c = 0; c < cols; ++c) squares += (double{z[c]} - mean) * (double{z[c]} - mean);
+  for (int64_t c = 0; c < cols; ++c) squares += (z[c] - mean) * (z[c] - mean);
   return {mean, 1 / std::sqrt(squares / static_cast<double>(cols) + epsilon)};
 }
 
@@ -31,18 +30,18 @@ NormGradients norm_backward(const NormBackward& a, const MomentsOfRow& moments_o
   gradients.bias.resize(static_cast<size_t>(a.cols));
   const double count = static_cast<double>(a.cols);
   for (int64_t r = 0; r < a.rows; ++r) {
-    const float *z = a.z + r * a.cols, *dy = a.dy + r * a.cols;
+    const Elements z = a.z + r * a.cols, dy = a.dy + r * a.cols;
     const Moments m = moments_of_row(r);
     double sum = 0, product_sum = 0;
     for (int64_t c = 0; c < a.cols; ++c) {
-      const double n = (double{z[c]} - m.mean) * m.rstd, g = double{dy[c]} * double{a.weight[c]};
+      const double n = (get(z, c) - m.mean) * m.rstd, g = get(dy, c) * double{a.weight[c]};
       sum += g;
       product_sum += g * n;
-      gradients.weight[static_cast<size_t>(c)] += double{dy[c]} * n;
-      gradients.bias[static_cast<size_t>(c)] += double{dy[c]};
+      gradients.weight[static_cast<size_t>(c)] += get(dy, c) * n;
+      gradients.bias[static_cast<size_t>(c)] += get(dy, c);
     }
     for (int64_t c = 0; c < a.cols; ++c) {
-      const double n = (double{z[c]} - m.mean) * m.rstd, g = double{dy[c]} * double{a.weight[c]};
+      const double n = (get(z, c) - m.mean) * m.rstd, g = get(dy, c) * double{a.weight[c]};
       const double centre = a.kind == NormKind::rms ? 0 : sum / count;
       const double dz = m.rstd * (g - centre - n * product_sum / count);
       gradients.dz.push_back(dz);
@@ -59,9 +58,9 @@ Norm norm_forward(const NormInput& input) {
   Norm norm;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) {
-      double z = input.x[r * cols + c];
+      double z = get(input.x, r * cols + c);
       if (input.residual != nullptr) {
-        z += dropout_factor(input.dropout, r, c) * double{input.residual[r * cols + c]};
+        z += dropout_factor(input.dropout, r, c) * get(input.residual, r * cols + c);
       }
       norm.sum.push_back(z);
     }
@@ -79,8 +78,11 @@ Norm norm_forward(const NormInput& input) {
 }
 
 NormGradients norm_backward(const NormBackward& a, float epsilon) {
-  return norm_backward(
-      a, [&](int64_t row) { return moments(a.kind, a.z + row * a.cols, a.cols, double{epsilon}); });
+  return norm_backward(a, [&](int64_t row) {
+    Doubles z;
+    for (int64_t c = 0; c < a.cols; ++c) z.push_back(get(a.z, row * a.cols + c));
+    return moments(a.kind, z.data(), a.cols, double{epsilon});
+  });
 }
 
 void norm_forward(const NormInput& input, const NormOutput& output) {
@@ -101,12 +103,12 @@ void norm_backward(const NormBackward& a) {
   store(gradients.bias, a.bias_gradient, a.bias_accumulate);
 }
 
-void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
+void dropout_backward(Elements dy, MutableElements dx, int64_t rows, int64_t cols, const Dropout& dropout,
                       Accumulate accumulate) {
   Doubles result;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c)
-      result.push_back(double{dy[r * cols + c]} * dropout_factor(dropout, r, c));
+      result.push_back(get(dy, r * cols + c) * dropout_factor(dropout, r, c));
   }
   store(result, dx, accumulate);
 }

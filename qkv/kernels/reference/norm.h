@@ -22,7 +22,7 @@ NormGradients norm_backward(const NormBackward& arguments, float epsilon);
 // The kernels of norm.h.
 void norm_forward(const NormInput& input, const NormOutput& output);
 void norm_backward(const NormBackward& arguments);
-void dropout_backward(const float* dy, float* dx, int64_t rows, int64_t cols, const Dropout& dropout,
+void dropout_backward(Elements dy, MutableElements dx, int64_t rows, int64_t cols, const Dropout& dropout,
                       Accumulate accumulate);
 
 }  // namespace qkv::kernels::reference

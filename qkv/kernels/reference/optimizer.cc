@@ -165,8 +165,11 @@ void sum_of_squares(const float* x, int64_t count, double* sum) {
   for (int64_t i = 0; i < count; ++i) *sum += double{x[i]} * double{x[i]};
 }
 
-void all_finite(const float* x, int64_t count, int32_t* finite) {
-  *finite = std::all_of(x, x + count, [](float number) { return std::isfinite(number); }) ? 1 : 0;
+void all_finite(Elements x, int64_t count, int32_t* finite) {
+  *finite = 1;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(get(x, i))) *finite = 0;
+  }
 }
 
 }  // namespace qkv::kernels::reference

@@ -13,6 +13,6 @@ void adagrad(const AdagradRule& rule, const OptimizerPass& pass, std::span<const
 void adafactor(const AdafactorRule& rule, const OptimizerPass& pass,
                std::span<const ParameterUpdate> updates);
 void sum_of_squares(const float* x, int64_t count, double* sum);
-void all_finite(const float* x, int64_t count, int32_t* finite);
+void all_finite(Elements x, int64_t count, int32_t* finite);
 
 }  // namespace qkv::kernels::reference

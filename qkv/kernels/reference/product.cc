@@ -14,7 +14,7 @@ void batched_product(const BatchedProduct& a) {
           sum += double{x[a.x_transposed ? l * a.m + i : i * a.k + l]} *
                  y[a.y_transposed ? j * a.k + l : l * a.n + j];
         }
-        store_element(a.z[(b * a.m + i) * a.n + j], sum, a.accumulate);
+        store_element(a.z, (b * a.m + i) * a.n + j, sum, a.accumulate);
       }
     }
   }

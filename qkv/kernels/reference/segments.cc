@@ -25,7 +25,7 @@ void segment_mean_backward(const SegmentMeanBackward& a) {
     const int64_t rows = s.offsets[segment + 1] - s.offsets[segment];
     for (int64_t row = s.offsets[segment]; row < s.offsets[segment + 1]; ++row) {
       for (int64_t c = 0; c < s.cols; ++c) {
-        store_element(a.dx[row * s.cols + c],
+        store_element(a.dx, row * s.cols + c,
                       static_cast<double>(a.dy[segment * s.cols + c]) / static_cast<double>(rows),
                       a.accumulate);
       }

@@ -26,6 +26,8 @@ struct LoadOptions {
   const TextEncoderConfig* heads = nullptr;
   // Where the model computes. On the host, values that need no conversion stay in the mapped file.
   Device device = Device::cpu;
+  // nn::StackOptions::activations: f32, or bf16 on devices other than the CPU.
+  DType activations = DType::f32;
 };
 
 }  // namespace qkv::models

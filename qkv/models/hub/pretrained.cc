@@ -108,6 +108,22 @@ template <class Family, class Config>
 void add_stored_heads(const TensorFiles& /*files*/, const Family& /*family*/, const Stored& /*stored*/,
                       const TextEncoderConfig& /*wanted*/, Config& /*config*/) {}
 
+template <class Config>
+void set_activations(Config& config, const LoadOptions& options) {
+  if (options.activations != DType::f32 && options.activations != DType::bf16)
+    throw UsageError(concat("activations: expected f32 or bf16, found ", name_of(options.activations)));
+  if (options.activations != DType::f32 && options.device == Device::cpu)
+    throw UsageError(
+        concat("activations: expected f32 on the device cpu, found ", name_of(options.activations)));
+  if constexpr (requires { config.encoder; }) {
+    config.encoder.activations = options.activations;
+  } else if constexpr (requires { config.decoder; }) {
+    config.decoder.activations = options.activations;
+  } else {
+    config.activations = options.activations;
+  }
+}
+
 template <class Model, class Family>
 std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kind,
                             std::span<const Family> families, const LoadOptions& options) {
@@ -127,6 +143,7 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   untie_if_stored_apart(files, of_config, config);
   drop_absent_head(folder, files, of_config, *family, config);
   if (options.heads != nullptr) add_stored_heads(files, *family, opened.stored, *options.heads, config);
+  set_activations(config, options);
   std::unique_ptr<Model> model;
   try {
     model = std::make_unique<Model>(config);

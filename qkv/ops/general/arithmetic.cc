@@ -27,6 +27,14 @@ Shape broadcast_shape(const char* operation, const Variable& x, const Variable& 
   return Shape(std::span(extents.data(), static_cast<size_t>(rank)));
 }
 
+// Of the operand with the shape; of two, f32 unless both are bf16.
+DType result_dtype(const Variable& x, const Variable& y, const Shape& shape) {
+  const DType of_x = x.value().dtype(), of_y = y.value().dtype();
+  if (of_x == of_y) return of_x;
+  if ((x.shape() == shape) == (y.shape() == shape)) return DType::f32;
+  return x.shape() == shape ? of_x : of_y;
+}
+
 // gradient of `to` (+)= factor * gradient, summed over the axes along which `to` was broadcast.
 void pass_on(const Tensor& gradient, float factor, const Variable& to) {
   GradientSlot slot = to.gradient_slot();
@@ -39,15 +47,16 @@ void pass_on(BinaryOp op, const Tensor& dy, const Tensor& other, float factor, c
     GradientSlot slot = to.gradient_slot();
     return kernels::binary(op, dy, other, slot.tensor, slot.accumulate);
   }
-  Tensor product = empty_like(dy);
+  Tensor product = Tensor::empty(dy.shape(), DType::f32, dy.device());
   kernels::binary(op, dy, other, product, Accumulate::no);
   pass_on(product, factor, to);
 }
 
 Variable binary(const char* operation, BinaryOp op, const Variable& left, const Variable& right) {
   const ProfileScope profile(operation);
-  const Variable x = contiguous_f32(operation, left), y = contiguous_f32(operation, right);
-  Tensor z = Tensor::empty(broadcast_shape(operation, x, y), DType::f32, x.value().device());
+  const Variable x = contiguous(operation, left), y = contiguous(operation, right);
+  const Shape shape = broadcast_shape(operation, x, y);
+  Tensor z = Tensor::empty(shape, result_dtype(x, y, shape), x.value().device());
   kernels::binary(op, x.value(), y.value(), z, Accumulate::no);
   if (!Tape::records({x, y})) return z;
   const bool product = op == BinaryOp::multiply;
@@ -66,7 +75,7 @@ Variable binary(const char* operation, BinaryOp op, const Variable& left, const 
         break;
       case BinaryOp::divide: {
         // d(x / y) = dx / y - (x / y) dy / y
-        Tensor quotient = empty_like(dz);
+        Tensor quotient = Tensor::empty(dz.shape(), DType::f32, dz.device());
         kernels::binary(BinaryOp::divide, dz, y.value(), quotient, Accumulate::no);
         if (x.requires_grad()) pass_on(quotient, 1, x);
         if (y.requires_grad()) pass_on(BinaryOp::multiply, quotient, z, -1, y);

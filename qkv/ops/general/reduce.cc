@@ -25,7 +25,7 @@ Variable scaled_sum(const char* operation, const Variable& x, float factor, cons
 }
 
 Variable over_all(const char* operation, const Variable& input, bool mean) {
-  const Variable x = contiguous_f32(operation, input);
+  const Variable x = contiguous(operation, input);
   const int64_t count = x.shape().numel();
   if (mean && count == 0) throw ShapeError(concat(operation, ": expected elements, found shape ", x.shape()));
   const std::vector<int64_t> ones(static_cast<size_t>(x.shape().rank()), 1);
@@ -33,7 +33,7 @@ Variable over_all(const char* operation, const Variable& input, bool mean) {
 }
 
 Variable along(const char* operation, const Variable& input, int axis, KeepAxis keep, bool mean) {
-  const Variable x = contiguous_f32(operation, input);
+  const Variable x = contiguous(operation, input);
   const int64_t count = x.shape()[axis];  // throws for an invalid axis
   if (mean && count == 0) {
     throw ShapeError(concat(operation, ": expected elements along axis ", axis, ", found shape ", x.shape()));

@@ -8,7 +8,7 @@ namespace qkv {
 
 Variable scaled(const Variable& input, float factor) {
   const ProfileScope profile("scaled");
-  const Variable x = contiguous_f32("scaled", input);
+  const Variable x = contiguous("scaled", input);
   Tensor y = empty_like(x.value());
   kernels::scale(x.value(), factor, y, Accumulate::no);
   if (!Tape::records({x})) return y;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "qkv/kernels/broadcast.h"
+#include "qkv/ops/convert.h"
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/general/contiguous.h"
 #include "qkv/ops/general/reshape.h"
@@ -53,7 +54,7 @@ void copy(const Tensor& from, Tensor to, Accumulate accumulate) {
 
 Variable slice(const Variable& input, int axis, int64_t begin, int64_t count) {
   const ProfileScope profile("slice");
-  const Variable x = contiguous_f32("slice", input);
+  const Variable x = contiguous("slice", input);
   const Axis at = axis_of("slice", x.shape(), axis);
   const Tensor y = x.value().slice(axis, begin, count);
   if (!Tape::records({x})) return y;
@@ -70,7 +71,8 @@ Variable concatenate(const std::vector<Variable>& inputs, int axis) {
   std::vector<Variable> parts;
   int64_t extent = 0;
   for (const Variable& input : inputs) {
-    parts.push_back(contiguous_f32("concatenate", input));
+    parts.push_back(contiguous("concatenate", input));
+    require_same_dtype("concatenate", parts.front(), parts.back());
     const Shape &first = parts.front().shape(), &shape = parts.back().shape();
     const int index = axis_of("concatenate", first, axis).index;
     if (shape.rank() != first.rank() || with_extent(shape, index, first[axis]) != first) {
@@ -81,7 +83,7 @@ Variable concatenate(const std::vector<Variable>& inputs, int axis) {
   const int index = axis_of("concatenate", parts.front().shape(), axis).index;
   const Shape shape = with_extent(parts.front().shape(), index, extent);
   const Axis at = axis_of("concatenate", shape, axis);
-  Tensor y = Tensor::empty(shape, DType::f32, parts.front().value().device());
+  Tensor y = Tensor::empty(shape, parts.front().value().dtype(), parts.front().value().device());
   int64_t begin = 0;
   for (const Variable& part : parts) {
     const int64_t count = part.shape()[axis];
@@ -105,7 +107,7 @@ Variable concatenate(const std::vector<Variable>& inputs, int axis) {
 }
 
 Variable gather(const Variable& input, const Tensor& rows) {
-  const Variable x = contiguous_f32("gather", input);
+  const Variable x = contiguous("gather", input);
   if (x.shape().rank() < 1 || rows.rank() != 1) {
     throw ShapeError(concat("gather: expected x [n, ...] and rows i32 or i64 [m], found ", x.shape(), " and ",
                             name_of(rows.dtype()), " ", rows.shape()));
@@ -118,7 +120,9 @@ Variable gather(const Variable& input, const Tensor& rows) {
   const Shape shape = with_extent(x.shape(), 0, rows.numel());
   const int64_t cols = shape.numel() == 0 ? 0 : shape.numel() / rows.numel();
   if (cols == 0) return x.value().slice(0, 0, 0).reshape(shape);
-  return reshape(embedding(reshape(x, {count, cols}), ids, {}, {}), shape);
+  // The kernel writes f32.
+  return in_dtype(reshape(embedding(reshape(to_f32(x), {count, cols}), ids, {}, {}), shape),
+                  x.value().dtype());
 }
 
 }  // namespace qkv

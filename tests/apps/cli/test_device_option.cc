@@ -46,7 +46,28 @@ TEST_F(DeviceOption, GivesTheSameVectorsAndProbabilities) {
   expect_same_on_both("fill-mask %bert_masked", "a [MASK] dog\n");
 }
 
+TEST_F(DeviceOption, ComputesWithActivationsInBf16) {
+  const std::string line = "embed %bert_base", input = "a red dog\nthe sun\n";
+  const auto found = run_on("reference --activations bf16", line, input),
+             expected = run_on("reference", line, input);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_NE(found, expected);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto& numbers = found[i]["vector"];
+    ASSERT_GT(numbers.size(), 4u);
+    for (size_t j = 0; j < numbers.size(); ++j)
+      EXPECT_NEAR(numbers[j].get<double>(), expected[i]["vector"][j].get<double>(), 0.05);
+  }
+  EXPECT_EQ(run_on("reference --activations f32", line, input), expected);
+}
+
 #endif
+
+TEST_F(DeviceOption, RefusesActivationsInBf16OnTheCpu) {
+  expect_refused("embed %bert_base --activations bf16", 2,
+                 {"--activations: expected f32 on --device cpu, found bf16"}, "a\n");
+  expect_refused("embed %bert_base --activations f16", 2, {"--activations", "f32", "bf16"}, "a\n");
+}
 
 TEST_F(DeviceOption, NamesTheDevices) {
   expect_refused("embed %bert_base --device gpu", 2,

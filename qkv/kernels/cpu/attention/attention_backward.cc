@@ -68,14 +68,15 @@ class Backward {
   void prefetch(const AttentionTask& next) {
     const AttentionHead head(shape_, next.sequence);
     const int64_t keys = head.keys <= kTileQueries ? head.keys : 0, d_k = shape_.d_k, d_v = shape_.d_v;
-    const AttentionInput& in = a_.input;
+    const F32Input& in = a_.input;
     const auto& g = a_.gradients;
-    ahead_ = {rows_ahead(head, next.head * shape_.query_heads_per_key(), 0),
-              {in.key + head.first_key * in.key_stride + next.head * d_k, in.key_stride, keys, d_k},
-              {in.value + head.first_key * in.value_stride + next.head * d_v, in.value_stride, keys, d_v},
-              gradient_ahead(g.key, head.first_key * g.key_stride + next.head * d_k, g.key_stride, keys, d_k),
-              gradient_ahead(g.value, head.first_key * g.value_stride + next.head * d_v, g.value_stride, keys,
-                             d_v)};
+    ahead_ = {
+        rows_ahead(head, next.head * shape_.query_heads_per_key(), 0),
+        {in.key + head.first_key * in.key_stride + next.head * d_k, in.key_stride, keys, d_k},
+        {in.value + head.first_key * in.value_stride + next.head * d_v, in.value_stride, keys, d_v},
+        gradient_ahead(a_.d_key, head.first_key * g.key_stride + next.head * d_k, g.key_stride, keys, d_k),
+        gradient_ahead(a_.d_value, head.first_key * g.value_stride + next.head * d_v, g.value_stride, keys,
+                       d_v)};
   }
 
   void run(const AttentionTask& task) {
@@ -116,12 +117,12 @@ class Backward {
         {a_.input.query + row * a_.input.query_stride + query_head * d_k, a_.input.query_stride, rows, d_k},
         {a_.grad_output + row * a_.grad_output_stride + query_head * d_v, a_.grad_output_stride, rows, d_v},
         {a_.output + row * a_.output_stride + query_head * d_v, a_.output_stride, rows, d_v},
-        gradient_ahead(g.query, row * g.query_stride + query_head * d_k, g.query_stride, rows, d_k)};
+        gradient_ahead(a_.d_query, row * g.query_stride + query_head * d_k, g.query_stride, rows, d_k)};
   }
 
   void begin_keys() {
     const int64_t d_k = shape_.d_k, d_v = shape_.d_v;
-    const AttentionInput& in = a_.input;
+    const F32Input& in = a_.input;
     for (int64_t key = 0; key < keys_; key += kTileKeys) {
       const int64_t keys = std::min(kTileKeys, keys_ - key), row = head_.first_key + first_key_ + key;
       const float* from = in.key + row * in.key_stride + task_.head * d_k;
@@ -142,13 +143,13 @@ class Backward {
       ahead_.key_gradient.fetch(j);
       ahead_.value_gradient.fetch(j);
     }
-    if (g.key != nullptr) {
+    if (a_.d_key != nullptr) {
       put(key_gradient_, key_width_, keys_, shape_.d_k, shape_.scale, g.key_accumulate,
-          g.key + row * g.key_stride + task_.head * shape_.d_k, g.key_stride);
+          a_.d_key + row * g.key_stride + task_.head * shape_.d_k, g.key_stride);
     }
-    if (g.value != nullptr) {
+    if (a_.d_value != nullptr) {
       put(value_gradient_, value_width_, keys_, shape_.d_v, 1.0f, g.value_accumulate,
-          g.value + row * g.value_stride + task_.head * shape_.d_v, g.value_stride);
+          a_.d_value + row * g.value_stride + task_.head * shape_.d_v, g.value_stride);
     }
   }
 
@@ -167,12 +168,12 @@ class Backward {
   // The queries [first, first + count) and all visible keys of the block.
   void advance(int64_t first, int64_t count) {
     const auto& g = a_.gradients;
-    const bool wanted = g.query != nullptr, apart = task_.partial != nullptr;
+    const bool wanted = a_.d_query != nullptr, apart = task_.partial != nullptr;
     const int64_t in_group = query_head_ - task_.head * shape_.query_heads_per_key();
-    float* const to = !wanted ? nullptr
-                      : apart
-                          ? task_.partial + (in_group * head_.queries + first) * shape_.d_k
-                          : g.query + (head_.first_query + first) * g.query_stride + query_head_ * shape_.d_k;
+    float* const to =
+        !wanted ? nullptr
+        : apart ? task_.partial + (in_group * head_.queries + first) * shape_.d_k
+                : a_.d_query + (head_.first_query + first) * g.query_stride + query_head_ * shape_.d_k;
     const int64_t stride = apart ? shape_.d_k : g.query_stride;
     // The first block of keys writes, unless the gradient is accumulated.
     const Accumulate start = apart ? Accumulate::no : g.query_accumulate;
@@ -194,7 +195,7 @@ class Backward {
 
   void prepare(int64_t first, int64_t count) {
     const int64_t row = head_.first_query + first, d_k = shape_.d_k, d_v = shape_.d_v;
-    const AttentionInput& in = a_.input;
+    const F32Input& in = a_.input;
     copy_padded(d_, in.query + row * in.query_stride + query_head_ * d_k, in.query_stride, count, d_k, 1.0f,
                 query_rows_, key_width_);
     const float* grad = a_.grad_output + row * a_.grad_output_stride + query_head_ * d_v;
@@ -245,7 +246,7 @@ class Backward {
 
     const int64_t from = head_.first_query_of(tile.key, tile.query), row = from - tile.query;
     const int64_t queries = tile.queries - row;
-    if (a_.gradients.query != nullptr) {
+    if (a_.d_query != nullptr) {
       multiply({.a = {dscores_ + row * kTileKeys, kTileKeys, 1},
                 .rows = queries,
                 .b = key_rows_ + offset * key_width_,
@@ -271,13 +272,13 @@ class Backward {
                     .c_stride = value_width_,
                     .vectors = value_width_ / lanes};
     const int64_t rows = product.rows, summed = std::clamp<int64_t>(summed_keys_ - offset, 0, rows);
-    if (a_.gradients.value != nullptr) sum_keys(product, summed, seeing);
+    if (a_.d_value != nullptr) sum_keys(product, summed, seeing);
     product.a.data = dscores_;
     product.b = query_rows_;
     product.b_stride = product.c_stride = key_width_;
     product.c = key_gradient_ + offset * key_width_;
     product.vectors = key_width_ / lanes;
-    if (a_.gradients.key != nullptr) sum_keys(product, summed, seeing);
+    if (a_.d_key != nullptr) sum_keys(product, summed, seeing);
     summed_keys_ = std::max(summed_keys_, offset + rows);
   }
 
@@ -439,11 +440,20 @@ namespace qkv::kernels::cpu {
 HWY_EXPORT(backward_tasks);
 HWY_EXPORT(add_sink_gradients);
 
-void attention_backward(const AttentionShape& shape, const AttentionInput& input, const float* output,
-                        int64_t output_stride, const float* log_sum_exp, const float* grad_output,
+void attention_backward(const AttentionShape& shape, const AttentionInput& input, Elements output,
+                        int64_t output_stride, const float* log_sum_exp, Elements grad_output,
                         int64_t grad_output_stride, const AttentionGradients& gradients) {
-  const BackwardArguments arguments{
-      shape, input, output, output_stride, log_sum_exp, grad_output, grad_output_stride, gradients};
+  const BackwardArguments arguments{.shape = shape,
+                                    .input = F32Input(input),
+                                    .output = output.f32(),
+                                    .output_stride = output_stride,
+                                    .log_sum_exp = log_sum_exp,
+                                    .grad_output = grad_output.f32(),
+                                    .grad_output_stride = grad_output_stride,
+                                    .gradients = gradients,
+                                    .d_query = gradients.query.f32(),
+                                    .d_key = gradients.key.f32(),
+                                    .d_value = gradients.value.f32()};
   // Sequences or heads that share a bias add to the same gradient, in order.
   const bool shared_bias =
       gradients.bias != nullptr && ((shape.bias.batch_stride == 0 && shape.sequences > 1) ||
@@ -458,7 +468,7 @@ void attention_backward(const AttentionShape& shape, const AttentionInput& input
   } else {
     plan.run(body);
   }
-  if (gradients.query != nullptr) plan.add_partials(shape, gradients.query, gradients.query_stride);
+  if (arguments.d_query != nullptr) plan.add_partials(shape, arguments.d_query, gradients.query_stride);
   if (gradients.relative != nullptr) plan.add_distances(shape, gradients.relative);
   if (gradients.sinks != nullptr) {
     parallel_for(shape.heads, 1, [&](int64_t begin, int64_t end) {

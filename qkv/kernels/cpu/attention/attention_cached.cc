@@ -178,7 +178,7 @@ void attend_heads(const CachedAttention& a, const void* const* entries, int64_t 
                   int64_t heads) {
   const Floats d;
   const int64_t count = std::ssize(a.rows[static_cast<size_t>(row)].numbers);
-  float* const output = a.output + row * a.output_stride + first * a.d_v;
+  float* const output = a.output.f32() + row * a.output_stride + first * a.d_v;
   if (count == 0) {
     std::fill_n(output, heads * a.d_v, 0.0f);
     return;
@@ -189,13 +189,13 @@ void attend_heads(const CachedAttention& a, const void* const* entries, int64_t 
   scratch.start(heads * stride + wide);
   float* const scores = scratch.take(heads * stride);
   float* const memory = scratch.take(wide);
+  const float* const query = a.query.f32() + row * a.query_stride + first * a.d_k;
   const int64_t key_head = first / (a.heads / a.key_heads);
   for_tiles(a, entries, count, key_head * a.d_k, a.d_k, memory, [&](const PositionTile& tile) HWY_ATTR {
     for (int64_t h = 0; h < heads; ++h) {
       dot_products(
-          d, a.query + row * a.query_stride + (first + h) * a.d_k, a.d_k,
-          [&](int64_t j) { return tile.rows[j] + tile.offset; }, tile.count, a.scale,
-          scores + h * stride + tile.begin);
+          d, query + h * a.d_k, a.d_k, [&](int64_t j) { return tile.rows[j] + tile.offset; }, tile.count,
+          a.scale, scores + h * stride + tile.begin);
     }
   });
   for (int64_t h = 0; h < heads; ++h)

@@ -33,6 +33,7 @@ class Forward {
       : shape_(arguments.shape),
         input_(arguments.input),
         output_(arguments.output),
+        output_rows_(arguments.rows),
         capture_(arguments.output.capture) {
     const int64_t d_k = shape_.d_k;
     value_width_ = vectors_for(d_, shape_.d_v) * lanes_of(d_);
@@ -61,7 +62,7 @@ class Forward {
         now.sequence == next.sequence && now.head / group == key_head && head.keys <= block_keys_;
     next_.query = {input_.query + row * input_.query_stride + next.head * d_k, input_.query_stride,
                    next.count, d_k};
-    next_.output = {output_.output + row * output_.output_stride + next.head * d_v, output_.output_stride,
+    next_.output = {output_rows_ + row * output_.output_stride + next.head * d_v, output_.output_stride,
                     next.count, d_v};
     next_.keys = keys_ahead(head, key_head, 0, packed ? 0 : head.keys);
   }
@@ -273,7 +274,7 @@ class Forward {
   // Divides by the sums and writes the outputs. A query without visible keys has a sum of 0.
   void finish() {
     const int64_t lanes = lanes_of(d_), row = head_.first_query + task_.first;
-    float* to = output_.output + row * output_.output_stride + task_.head * shape_.d_v;
+    float* to = output_rows_ + row * output_.output_stride + task_.head * shape_.d_v;
     const float kept = shape_.dropout.active() ? shape_.dropout.scale() : 1.0f;
     for (int64_t i = 0; i < task_.count; ++i, to += output_.output_stride) {
       next_.query.fetch(i);
@@ -335,8 +336,9 @@ class Forward {
 
   const Floats d_;
   const AttentionShape& shape_;
-  const AttentionInput& input_;
+  const F32Input& input_;
   const AttentionOutput& output_;
+  float* const output_rows_;
   const CaptureWriter capture_;
   AttentionScratch& scratch_ = AttentionScratch::of_this_thread();
   AttentionTask task_;
@@ -382,7 +384,7 @@ HWY_EXPORT(forward_tasks);
 
 void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                        const AttentionOutput& output) {
-  const ForwardArguments arguments{shape, input, output};
+  const ForwardArguments arguments{shape, F32Input(input), output, output.output.f32()};
   AttentionPlan& plan = AttentionPlan::of_this_thread();
   plan.forward(shape);
   plan.run([&](const AttentionTask* tasks, size_t count) {

@@ -34,23 +34,39 @@ struct AttentionTask {
   float* distances = nullptr;
 };
 
+// AttentionInput, in f32.
+struct F32Input {
+  explicit F32Input(const AttentionInput& in)
+      : query(in.query.f32()),
+        key(in.key.f32()),
+        value(in.value.f32()),
+        query_stride(in.query_stride),
+        key_stride(in.key_stride),
+        value_stride(in.value_stride) {}
+
+  const float *query, *key, *value;
+  int64_t query_stride, key_stride, value_stride;
+};
+
 // The arguments of attention_backward().
 struct BackwardArguments {
   const AttentionShape& shape;
-  const AttentionInput& input;
+  F32Input input;
   const float* output;
   int64_t output_stride;
   const float* log_sum_exp;
   const float* grad_output;
   int64_t grad_output_stride;
   const AttentionGradients& gradients;
+  float *d_query, *d_key, *d_value;  // those of `gradients`, in f32
 };
 
 // The arguments of attention_forward().
 struct ForwardArguments {
   const AttentionShape& shape;
-  const AttentionInput& input;
+  F32Input input;
   const AttentionOutput& output;
+  float* rows;  // output.output, in f32
 };
 
 // One sequence from a task's point of view.

@@ -34,7 +34,7 @@ void load_entries(const CacheLoad& a, const CacheRow& row, int64_t first, int64_
 
 void store_entries(const CacheStore& a) {
   const size_t bytes = bytes_of(a.dtype, a.key_width + a.value_width);
-  const float *keys = a.keys, *values = a.values;
+  const float *keys = a.keys.f32(), *values = a.values.f32();
   for (const CacheRow& row : a.to) {
     for (size_t i = 0; i < row.numbers.size(); ++i, keys += a.key_stride, values += a.value_stride) {
       std::byte* const entry = cache_entry(row, i, bytes);
@@ -56,7 +56,7 @@ HWY_EXPORT(load_entries);
 void store_cached(const CacheStore& a) { HWY_DYNAMIC_DISPATCH(store_entries)(a); }
 
 void load_cached(const CacheLoad& a) {
-  float* to = a.to;
+  float* to = a.to.f32();
   for (const CacheRow& row : a.from) {
     const auto positions = static_cast<int64_t>(row.numbers.size());
     parallel_for(positions, 64, [&](int64_t first, int64_t last) {

@@ -93,15 +93,17 @@ double sum_of(const float* x, int64_t count) {
          ((chains[4] + chains[5]) + (chains[6] + chains[7]));
 }
 
-void put(const AxisSum& a, int64_t at, double sum) {
+void put(const AxisSum& a, float& to, double sum) {
   const auto value = static_cast<float>(static_cast<double>(a.factor) * sum);
-  a.y[at] = a.accumulate == Accumulate::yes ? a.y[at] + value : value;
+  to = a.accumulate == Accumulate::yes ? to + value : value;
 }
 
 }  // namespace
 
 void binary(const Broadcast& a) {
   const Axes axes = merged(a);
+  const float *const xs = a.x.f32(), *const ys = a.y.f32();
+  float* const zs = a.z.f32();
   const auto last = static_cast<size_t>(axes.count - 1);
   const int64_t inner = axes.extents[last];
   int64_t total = 1;
@@ -117,7 +119,7 @@ void binary(const Broadcast& a) {
         z += index * axes.z[axis];
       }
       run(a.op,
-          {a.x + x + column * axes.x[last], a.y + y + column * axes.y[last], a.z + z + column * axes.z[last],
+          {xs + x + column * axes.x[last], ys + y + column * axes.y[last], zs + z + column * axes.z[last],
            axes.x[last], axes.y[last], axes.z[last], count},
           a.accumulate);
       i += count;
@@ -126,20 +128,22 @@ void binary(const Broadcast& a) {
 }
 
 void sum_axis(const AxisSum& a) {
+  const float* const x = a.x.f32();
+  float* const y = a.y.f32();
   if (a.inner == 1 && a.outer == 1) {
     // A single sum: sums of pieces, added in order.
     std::vector<double> pieces(static_cast<size_t>((a.count + kPiece - 1) / kPiece));
     parallel_for(a.count, kPiece, [&](int64_t begin, int64_t end) {
-      pieces[static_cast<size_t>(begin / kPiece)] = sum_of(a.x + begin, end - begin);
+      pieces[static_cast<size_t>(begin / kPiece)] = sum_of(x + begin, end - begin);
     });
     double sum = 0;
     for (const double piece : pieces) sum += piece;
-    return put(a, 0, sum);
+    return put(a, *y, sum);
   }
   if (a.inner == 1) {
     const int64_t grain = std::max<int64_t>(1, kPiece / std::max<int64_t>(a.count, 1));
     parallel_for(a.outer, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) put(a, row, sum_of(a.x + row * a.count, a.count));
+      for (int64_t row = begin; row < end; ++row) put(a, y[row], sum_of(x + row * a.count, a.count));
     });
     return;
   }
@@ -154,10 +158,11 @@ void sum_axis(const AxisSum& a) {
       const int64_t count = std::min(kColumns, a.inner - first);
       sums.fill(0);
       for (int64_t n = 0; n < a.count; ++n) {
-        const float* row = a.x + (outer * a.count + n) * a.inner + first;
+        const float* row = x + (outer * a.count + n) * a.inner + first;
         for (int64_t c = 0; c < count; ++c) sums[static_cast<size_t>(c)] += static_cast<double>(row[c]);
       }
-      for (int64_t c = 0; c < count; ++c) put(a, outer * a.inner + first + c, sums[static_cast<size_t>(c)]);
+      for (int64_t c = 0; c < count; ++c)
+        put(a, y[outer * a.inner + first + c], sums[static_cast<size_t>(c)]);
     }
   });
 }

@@ -205,15 +205,17 @@ cpu::WeightView::WeightView(std::span<const WeightRows> blocks) {
 void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* bias, const MutableMatrix& c,
                  Accumulate accumulate) {
   const cpu::WeightView::Impl& b = *weights.impl();
+  const F32Matrix x = f32(a);
+  const MutableF32Matrix y = f32(c);
   const bool integers = b.integers;
   const QuantizedRows q =
-      integers ? quantize_inputs(a, HWY_DYNAMIC_DISPATCH(layout_of)(a.rows)) : QuantizedRows();
+      integers ? quantize_inputs(x, HWY_DYNAMIC_DISPATCH(layout_of)(a.rows)) : QuantizedRows();
   GroupedRows bytes, words;
   const auto takes_words = [](DType dtype) { return HWY_DYNAMIC_DISPATCH(takes_words)(dtype); };
   for (const DType dtype : b.block_dtypes) {
     const bool wide = takes_words(dtype);
     GroupedRows& rows = wide ? words : bytes;
-    if (rows.numbers == nullptr) rows = quantize_by_groups(a, wide);
+    if (rows.numbers == nullptr) rows = quantize_by_groups(x, wide);
   }
   const int64_t max_rows = integers ? kPartRows : HWY_DYNAMIC_DISPATCH(rows_of_float_part)();
   const int64_t panels = (a.rows + max_rows - 1) / max_rows, parts = static_cast<int64_t>(b.parts.size());
@@ -236,10 +238,10 @@ void cpu::matmul(const Matrix& a, const cpu::WeightView& weights, const float* b
       .w_stride = w.stride,
       .bias = bias ? bias + columns.first_col : nullptr,
       .accumulate = accumulate == Accumulate::yes,
-      .y = c.data + row * c.stride + columns.first_col,
-      .y_stride = c.stride,
-      .x = a.data + row * a.stride,
-      .x_stride = a.stride,
+      .y = y.data + row * y.stride + columns.first_col,
+      .y_stride = y.stride,
+      .x = x.data + row * x.stride,
+      .x_stride = x.stride,
       .first = first,
       .depth = std::min(depth, b.rows - first),
       .scratch = integers ? nullptr : scratch<float>(Scratch::tile, kDepth * kTileCols),

@@ -19,7 +19,7 @@ namespace {
 using Numbers16 = hn::CappedTag<float, 16>;
 
 template <class Number>
-void quantize(const Matrix& x, int64_t row, const GroupedRows& to) {
+void quantize(const F32Matrix& x, int64_t row, const GroupedRows& to) {
   const Numbers16 d;
   const hn::RebindToSigned<Numbers16> whole;
   const hn::Rebind<Number, Numbers16> numbers;
@@ -64,7 +64,7 @@ void quantize(const Matrix& x, int64_t row, const GroupedRows& to) {
   }
 }
 
-void quantize_row(const Matrix& x, int64_t row, const GroupedRows& to) {
+void quantize_row(const F32Matrix& x, int64_t row, const GroupedRows& to) {
   to.words ? quantize<int16_t>(x, row, to) : quantize<int8_t>(x, row, to);
 }
 
@@ -89,7 +89,7 @@ T* take(std::byte*& at, int64_t count) {
 
 }  // namespace
 
-GroupedRows quantize_by_groups(const Matrix& a, bool words) {
+GroupedRows quantize_by_groups(const F32Matrix& a, bool words) {
   const MemoryScope scope(MemoryUse::scratch);
   GroupedRows rows;
   rows.words = words;

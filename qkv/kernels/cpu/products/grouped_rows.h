@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "qkv/kernels/cpu/matmul.h"
+#include "qkv/kernels/cpu/products/f32_matrix.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {
@@ -26,6 +27,6 @@ struct GroupedRows {
 };
 
 // Requires a multiple of 32 columns.
-GroupedRows quantize_by_groups(const Matrix& a, bool words);
+GroupedRows quantize_by_groups(const F32Matrix& a, bool words);
 
 }  // namespace qkv::kernels

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "qkv/kernels/cpu/products/f32_matrix.h"
 #include "qkv/kernels/cpu/products/onednn.h"
 #include "qkv/kernels/cpu/products/packed_matrix.h"
 #include "qkv/kernels/cpu/products/slabs.h"
@@ -14,7 +15,7 @@ namespace qkv::kernels {
 namespace {
 
 // c (+)= bias: the product of an empty inner dimension.
-void add_nothing(const float* bias, const MutableMatrix& c, Accumulate accumulate) {
+void add_nothing(const float* bias, const MutableF32Matrix& c, Accumulate accumulate) {
   for (int64_t row = 0; row < c.rows; ++row) {
     float* const to = c.data + row * c.stride;
     if (accumulate == Accumulate::no) std::fill_n(to, c.cols, 0.0f);
@@ -27,17 +28,17 @@ void add_nothing(const float* bias, const MutableMatrix& c, Accumulate accumulat
 void cpu::matmul(const Matrix& a, const cpu::PackedMatrix& b, const float* bias, const MutableMatrix& c,
                  Accumulate accumulate) {
   const cpu::PackedMatrix::Impl& packed = *b.impl();
-  if (packed.rows == 0) return add_nothing(bias, c, accumulate);
+  if (packed.rows == 0) return add_nothing(bias, f32(c), accumulate);
   const auto multiply = packed.layout == PackLayout::strips ? multiply_strips : multiply_slabs;
-  multiply(a, packed, bias, c, accumulate);
+  multiply(f32(a), packed, bias, f32(c), accumulate);
 }
 
 void cpu::matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
                               DType operands) {
-  if (a.rows == 0) return add_nothing(nullptr, c, accumulate);
+  if (a.rows == 0) return add_nothing(nullptr, f32(c), accumulate);
   const auto multiply =
       onednn::runs_on_slabs() ? multiply_transposed_with_slabs : multiply_transposed_in_strips;
-  multiply(a, b, c, accumulate, operands);
+  multiply(f32(a), f32(b), f32(c), accumulate, operands);
 }
 
 bool cpu::has_fast_bf16() { return onednn::runs_on_bf16_slabs(); }

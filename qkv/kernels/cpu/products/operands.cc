@@ -50,36 +50,20 @@ void transpose(const float* const* from, int64_t cols, int64_t rows, float* to, 
   transpose_part(from, cols, done, rows, to + done * stride, stride);
 }
 
-using Bits = hn::RebindToUnsigned<Floats>;
-
-// The numbers as bf16, in the upper halves of the results. The lower halves are zeros.
-HWY_INLINE hn::Vec<Bits> rounded(FloatVector numbers) {
-  const Bits d;
-  const auto bits = hn::BitCast(d, numbers);
-  const auto last = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
-  const auto nearest = hn::Add(bits, hn::Add(last, hn::Set(d, 0x7FFF)));
-  // A quiet NaN, because the payload may be truncated.
-  const auto nan = hn::Or(bits, hn::Set(d, 0x400000));
-  const auto is_nan = hn::RebindMask(d, hn::IsNaN(numbers));
-  return hn::And(hn::IfThenElse(is_nan, nan, nearest), hn::Set(d, 0xFFFF0000u));
-}
-
-void round_all(const float* const* from, int64_t rows, int64_t cols, uint16_t* to, int64_t stride) {
+void round_all(const float* const* from, int64_t rows, int64_t cols, BFloat16* to, int64_t stride) {
   const Floats d;
-  const hn::Rebind<uint16_t, Floats> halves;
   for (int64_t row = 0; row < rows; ++row, to += stride) {
     for_vectors(d, cols, [&](auto part, int64_t i) HWY_ATTR {
-      store(halves, hn::TruncateTo(halves, hn::ShiftRight<16>(rounded(load(d, from[row] + i, part)))), to + i,
-            part);
+      store_rounded(load(d, from[row] + i, part), to + i, part);
     });
-    std::fill(to + cols, to + stride, uint16_t{0});
+    std::fill(to + cols, to + stride, BFloat16{});
   }
 }
 
 void round_all_pairs(const float* const* from, int64_t rows, int64_t first, int64_t cols, uint32_t* to,
                      int64_t stride) {
   const Floats d;
-  const Bits bits;
+  const FloatBits bits;
   for (int64_t row = 0; row < rows; row += 2, to += stride) {
     const float* const even = from[row] + first;
     const float* const odd = row + 1 < rows ? from[row + 1] + first : nullptr;
@@ -118,7 +102,7 @@ void transpose_rows(const float* const* from, int64_t cols, int64_t rows, float*
 }
 
 void round_rows(const float* const* from, int64_t rows, int64_t cols, BFloat16* to, int64_t stride) {
-  HWY_DYNAMIC_DISPATCH(round_all)(from, rows, cols, &to->bits, stride);
+  HWY_DYNAMIC_DISPATCH(round_all)(from, rows, cols, to, stride);
 }
 
 void round_pairs(const float* const* from, int64_t rows, int64_t first, int64_t cols, BFloat16* to,

@@ -122,7 +122,8 @@ std::vector<const float*> all_rows(std::span<const Matrix> blocks) {
   std::vector<const float*> rows;
   rows.reserve(static_cast<size_t>(count_rows(blocks)));
   for (const Matrix& block : blocks) {
-    for (int64_t i = 0; i < block.rows; ++i) rows.push_back(block.data + i * block.stride);
+    const float* const data = block.data.f32();
+    for (int64_t i = 0; i < block.rows; ++i) rows.push_back(data + i * block.stride);
   }
   return rows;
 }

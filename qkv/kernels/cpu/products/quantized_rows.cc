@@ -29,7 +29,7 @@ HWY_INLINE hn::Vec<hn::Rebind<int16_t, Floats>> to_steps(hn::Rebind<int16_t, Flo
 
 // As uint8_t or int16_t; the stride is one of numbers.
 template <class Number>
-void quantize(const Matrix& x, Number* q, int64_t q_stride, float* scales, int32_t* zeros) {
+void quantize(const F32Matrix& x, Number* q, int64_t q_stride, float* scales, int32_t* zeros) {
   const Floats d;
   const Integers whole;
   const hn::Rebind<Number, Floats> numbers;
@@ -64,10 +64,10 @@ void quantize(const Matrix& x, Number* q, int64_t q_stride, float* scales, int32
   }
 }
 
-void quantize_to_bytes(const Matrix& x, uint8_t* q, int64_t q_stride, float* scales, int32_t* zeros) {
+void quantize_to_bytes(const F32Matrix& x, uint8_t* q, int64_t q_stride, float* scales, int32_t* zeros) {
   quantize(x, q, q_stride, scales, zeros);
 }
-void quantize_to_words(const Matrix& x, uint8_t* q, int64_t q_stride, float* scales, int32_t* zeros) {
+void quantize_to_words(const F32Matrix& x, uint8_t* q, int64_t q_stride, float* scales, int32_t* zeros) {
   quantize(x, reinterpret_cast<int16_t*>(q), q_stride / 2, scales, zeros);
 }
 
@@ -88,7 +88,7 @@ constexpr int64_t kPad = 64;
 
 }  // namespace
 
-QuantizedRows quantize_inputs(const Matrix& a, RowLayout layout) {
+QuantizedRows quantize_inputs(const F32Matrix& a, RowLayout layout) {
   const MemoryScope scope(MemoryUse::scratch);
   QuantizedRows q;
   q.layout = layout;
@@ -103,7 +103,7 @@ QuantizedRows quantize_inputs(const Matrix& a, RowLayout layout) {
   q.scales = reinterpret_cast<float*>(q.memory.get() + bytes);
   q.zeros = reinterpret_cast<int32_t*>(q.scales + a.rows);
   const auto quantize = [&](int64_t begin, int64_t end, uint8_t* to) {
-    const Matrix rows{a.data + begin * a.stride, end - begin, a.cols, a.stride};
+    const F32Matrix rows{a.data + begin * a.stride, end - begin, a.cols, a.stride};
     if (layout == RowLayout::words) {
       HWY_DYNAMIC_DISPATCH(quantize_to_words)(rows, to, q.stride, q.scales + begin, q.zeros + begin);
     } else {

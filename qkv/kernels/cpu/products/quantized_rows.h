@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "qkv/kernels/cpu/matmul.h"
+#include "qkv/kernels/cpu/products/f32_matrix.h"
 #include "qkv/tensor/storage.h"
 
 namespace qkv::kernels {
@@ -27,6 +28,6 @@ struct QuantizedRows {
   int32_t* zeros = nullptr;
 };
 
-QuantizedRows quantize_inputs(const Matrix& a, RowLayout layout);
+QuantizedRows quantize_inputs(const F32Matrix& a, RowLayout layout);
 
 }  // namespace qkv::kernels

@@ -39,7 +39,7 @@ struct Panel {
 };
 
 // The rows of `a`, of which run_rows are read.
-Panel panel_of_rows(const cpu::PackedMatrix::Impl& b, const Matrix& a, int64_t run_rows) {
+Panel panel_of_rows(const cpu::PackedMatrix::Impl& b, const F32Matrix& a, int64_t run_rows) {
   const int64_t cols = b.rows;
   if (b.layout == PackLayout::bf16_slabs) {
     const int64_t padded = round_up(cols, kBf16Rows);
@@ -61,7 +61,7 @@ Panel panel_of_rows(const cpu::PackedMatrix::Impl& b, const Matrix& a, int64_t r
 }
 
 // The columns [first, first + cols) of `a` as rows, of which run_rows are read; for bf16_slabs.
-Panel panel_of_columns(const Matrix& a, int64_t first, int64_t cols, int64_t run_rows) {
+Panel panel_of_columns(const F32Matrix& a, int64_t first, int64_t cols, int64_t run_rows) {
   const int64_t pairs = round_up(a.rows, kBf16Rows) / 2;
   auto* const rounded = scratch<BFloat16>(Scratch::turned, 2 * pairs * cols);
   std::array<const float*, kChunk> rows{};
@@ -83,7 +83,7 @@ int64_t count_run_rows(int64_t rows) { return *std::ranges::lower_bound(kPanelCo
 // A panel's result: c itself if it is contiguous, or scratch.
 class Result {
  public:
-  Result(const MutableMatrix& c, int64_t run_rows, bool add)
+  Result(const MutableF32Matrix& c, int64_t run_rows, bool add)
       : c_(c), direct_(run_rows == c.rows && c.stride == c.cols) {
     data_ = direct_ ? c.data : scratch<float>(Scratch::result, run_rows * c.cols);
     if (!add || direct_) return;
@@ -96,7 +96,7 @@ class Result {
   }
 
  private:
-  MutableMatrix c_;
+  MutableF32Matrix c_;
   bool direct_;
   float* data_;
 };
@@ -113,10 +113,10 @@ void for_tasks(int64_t count, const Task& task) {
 
 // The gradient of a weight with operands in bf16: chunks of b are packed, then read by all panels of c's
 // rows.
-void multiply_transposed_in_bf16(const Matrix& a, const Matrix& b, const MutableMatrix& c,
+void multiply_transposed_in_bf16(const F32Matrix& a, const F32Matrix& b, const MutableF32Matrix& c,
                                  Accumulate accumulate) {
-  const auto chunk_of = [](const Matrix& x, int64_t first) {
-    return Matrix{x.data + first * x.stride, std::min(kChunk, x.rows - first), x.cols, x.stride};
+  const auto chunk_of = [](const F32Matrix& x, int64_t first) {
+    return F32Matrix{x.data + first * x.stride, std::min(kChunk, x.rows - first), x.cols, x.stride};
   };
   std::vector<cpu::PackedMatrix> chunks;
   {
@@ -151,9 +151,9 @@ void multiply_transposed_in_bf16(const Matrix& a, const Matrix& b, const Mutable
 // A contiguous copy, rounded to bf16.
 struct Rounded {
   Storage memory;
-  Matrix matrix;
+  F32Matrix matrix;
 
-  explicit Rounded(const Matrix& x) {
+  explicit Rounded(const F32Matrix& x) {
     const MemoryScope scope(MemoryUse::scratch);
     memory = allocate(static_cast<size_t>(x.rows * x.cols) * sizeof(float));
     float* const data = reinterpret_cast<float*>(memory.get());
@@ -167,8 +167,8 @@ struct Rounded {
 
 }  // namespace
 
-void multiply_slabs(const Matrix& a, const cpu::PackedMatrix::Impl& packed, const float* bias,
-                    const MutableMatrix& c, Accumulate accumulate) {
+void multiply_slabs(const F32Matrix& a, const cpu::PackedMatrix::Impl& packed, const float* bias,
+                    const MutableF32Matrix& c, Accumulate accumulate) {
   const bool add = accumulate == Accumulate::yes;
   const int64_t panels = (a.rows + kPanelRows - 1) / kPanelRows;
   const int64_t blocks = static_cast<int64_t>(packed.blocks.size());
@@ -187,7 +187,7 @@ void multiply_slabs(const Matrix& a, const cpu::PackedMatrix::Impl& packed, cons
   });
 }
 
-void multiply_transposed_with_slabs(const Matrix& a, const Matrix& b, const MutableMatrix& c,
+void multiply_transposed_with_slabs(const F32Matrix& a, const F32Matrix& b, const MutableF32Matrix& c,
                                     Accumulate accumulate, DType operands) {
   if (operands == DType::bf16) {
     if (onednn::runs_on_bf16_slabs()) return multiply_transposed_in_bf16(a, b, c, accumulate);

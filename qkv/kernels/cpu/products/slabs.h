@@ -3,15 +3,16 @@
 // gradients, on processors with AVX-512 (onednn::runs_on_slabs). Declared as in matmul.h.
 
 #include "qkv/kernels/cpu/matmul.h"
+#include "qkv/kernels/cpu/products/f32_matrix.h"
 #include "qkv/kernels/cpu/products/packed_matrix.h"
 
 namespace qkv::kernels {
 
-void multiply_slabs(const Matrix& a, const cpu::PackedMatrix::Impl& b, const float* bias,
-                    const MutableMatrix& c, Accumulate accumulate);
+void multiply_slabs(const F32Matrix& a, const cpu::PackedMatrix::Impl& b, const float* bias,
+                    const MutableF32Matrix& c, Accumulate accumulate);
 
 // c (+)= a^T b, with at least one row.
-void multiply_transposed_with_slabs(const Matrix& a, const Matrix& b, const MutableMatrix& c,
+void multiply_transposed_with_slabs(const F32Matrix& a, const F32Matrix& b, const MutableF32Matrix& c,
                                     Accumulate accumulate, DType operands);
 
 }  // namespace qkv::kernels

@@ -24,7 +24,7 @@ struct Blocks {
   int64_t across, count;
 };
 
-Blocks blocks_of(const MutableMatrix& c) {
+Blocks blocks_of(const MutableF32Matrix& c) {
   const auto parts = [](int64_t size, int64_t part) { return (size + part - 1) / part; };
   // Nearly equal numbers of rows.
   const int64_t rows = round_up(parts(c.rows, std::max<int64_t>(1, parts(c.rows, kBlockRows))), kStripRows);
@@ -36,13 +36,13 @@ Blocks blocks_of(const MutableMatrix& c) {
 
 // Calls task(block, first_row, first_col) for the blocks of c, on all threads.
 template <class Task>
-void for_blocks(const MutableMatrix& c, const Task& task) {
+void for_blocks(const MutableF32Matrix& c, const Task& task) {
   const Blocks blocks = blocks_of(c);
   parallel_for(blocks.count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {
       const int64_t row = index / blocks.across * blocks.rows, col = index % blocks.across * blocks.cols;
-      task(MutableMatrix{c.data + row * c.stride + col, std::min(blocks.rows, c.rows - row),
-                         std::min(blocks.cols, c.cols - col), c.stride},
+      task(MutableF32Matrix{c.data + row * c.stride + col, std::min(blocks.rows, c.rows - row),
+                            std::min(blocks.cols, c.cols - col), c.stride},
            row, col);
     }
   });
@@ -69,7 +69,7 @@ class Groups {
   explicit Groups(int64_t cols)
       : memory_(allocate(static_cast<size_t>((cols + width - 1) / width * kStride) * sizeof(float))) {}
 
-  void copy(const Matrix& x, DType operands) {
+  void copy(const F32Matrix& x, DType operands) {
     constexpr int64_t kCols = 16 * width;  // of a task
     parallel_for((x.cols + kCols - 1) / kCols, 1, [&](int64_t begin, int64_t end) {
       for (int64_t first = begin * kCols; first < std::min(end * kCols, x.cols); first += kCols)
@@ -81,7 +81,7 @@ class Groups {
   float* at(int64_t col) const { return reinterpret_cast<float*>(memory_.get()) + col / width * kStride; }
 
  private:
-  static void copy_part(const Matrix& x, DType operands, float* to) {
+  static void copy_part(const F32Matrix& x, DType operands, float* to) {
     float* const rounded = operands == DType::bf16 ? scratch<float>(Scratch::turned, x.cols) : nullptr;
     for (int64_t i = 0; i < x.rows; ++i) {
       const float* row = x.data + i * x.stride;
@@ -102,9 +102,9 @@ class Groups {
 
 }  // namespace
 
-void multiply_strips(const Matrix& a, const cpu::PackedMatrix::Impl& b, const float* bias,
-                     const MutableMatrix& c, Accumulate accumulate) {
-  for_blocks(c, [&](const MutableMatrix& block, int64_t first_row, int64_t first_col) {
+void multiply_strips(const F32Matrix& a, const cpu::PackedMatrix::Impl& b, const float* bias,
+                     const MutableF32Matrix& c, Accumulate accumulate) {
+  for_blocks(c, [&](const MutableF32Matrix& block, int64_t first_row, int64_t first_col) {
     const auto* const strips = reinterpret_cast<const float*>(b.blocks.front().data.get());
     constexpr int64_t kStride = kStripDepth + kPad;
     float* const left = scratch<float>(Scratch::left, block.rows * kStride);
@@ -130,7 +130,7 @@ void multiply_strips(const Matrix& a, const cpu::PackedMatrix::Impl& b, const fl
   });
 }
 
-void multiply_transposed_in_strips(const Matrix& a, const Matrix& b, const MutableMatrix& c,
+void multiply_transposed_in_strips(const F32Matrix& a, const F32Matrix& b, const MutableF32Matrix& c,
                                    Accumulate accumulate, DType operands) {
   const MemoryScope memory(MemoryUse::scratch);
   Groups<kStripRows> left(a.cols);
@@ -139,7 +139,7 @@ void multiply_transposed_in_strips(const Matrix& a, const Matrix& b, const Mutab
     const int64_t depth = std::min(kStripDepth, a.rows - first);
     left.copy({a.data + first * a.stride, depth, a.cols, a.stride}, operands);
     right.copy({b.data + first * b.stride, depth, b.cols, b.stride}, operands);
-    for_blocks(c, [&](const MutableMatrix& block, int64_t first_row, int64_t first_col) {
+    for_blocks(c, [&](const MutableF32Matrix& block, int64_t first_row, int64_t first_col) {
       for (int64_t col = 0; col < block.cols; col += kStripCols) {
         multiply_strip({.a = left.at(first_row),
                         .a_stride = left.kStride,

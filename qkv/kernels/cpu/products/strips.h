@@ -4,6 +4,7 @@
 // summed each by itself, and added in order.
 
 #include "qkv/kernels/cpu/matmul.h"
+#include "qkv/kernels/cpu/products/f32_matrix.h"
 #include "qkv/kernels/cpu/products/packed_matrix.h"
 
 namespace qkv::kernels {
@@ -11,11 +12,11 @@ namespace qkv::kernels {
 // A strip of this depth takes half of an L1 cache of 32 KiB.
 inline constexpr int64_t kStripDepth = 256;
 
-void multiply_strips(const Matrix& a, const cpu::PackedMatrix::Impl& b, const float* bias,
-                     const MutableMatrix& c, Accumulate accumulate);
+void multiply_strips(const F32Matrix& a, const cpu::PackedMatrix::Impl& b, const float* bias,
+                     const MutableF32Matrix& c, Accumulate accumulate);
 
 // c (+)= a^T b, with at least one row.
-void multiply_transposed_in_strips(const Matrix& a, const Matrix& b, const MutableMatrix& c,
+void multiply_transposed_in_strips(const F32Matrix& a, const F32Matrix& b, const MutableF32Matrix& c,
                                    Accumulate accumulate, DType operands);
 
 }  // namespace qkv::kernels

@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "qkv/base/files.h"
 #include "qkv/base/parallel.h"
 #include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/pretrained.h"
-#include "tests/models/family_case.h"
+#include "tests/models/precision/any_model.h"
 #include "tests/models/weight_files.h"
 #include "tests/support/scratch.h"
 
@@ -21,71 +20,6 @@ using namespace qkv::models;
 using namespace qkv::testing;
 
 namespace fs = std::filesystem;
-
-fs::path golden(const std::string& name) { return fs::path(QKV_TEST_DATA) / "models" / "golden" / name; }
-
-Tensor first_of(const Tensor& rows, int64_t count) { return rows.slice_rows(0, count); }
-
-// A model of any family, as used by these tests.
-struct AnyModel {
-  DType dtype;
-  std::function<void(const nn::ParameterVisitor&)> visit;
-  // Outputs for the golden inputs, all or only the first: logits of the heads, or hidden states.
-  std::function<Tensor(bool first)> run;
-};
-
-template <class Model>
-AnyModel any(std::unique_ptr<Model> loaded, const std::function<Tensor(const Model&, bool)>& run) {
-  const std::shared_ptr<Model> model(std::move(loaded));
-  return {weight_dtype(*model), [model](const nn::ParameterVisitor& visitor) { model->visit(visitor); },
-          [model, run](bool first) { return run(*model, first); }};
-}
-
-// Golden inputs are in `inputs`, the model in `folder`.
-AnyModel open_model(const fs::path& inputs, const fs::path& folder, const LoadOptions& options = {}) {
-  switch (folder_kind(folder)) {
-    case FolderKind::language:
-      return any<LanguageModel>(load_language_model(folder, options), [=](const auto& model, bool first) {
-        const FamilyCase one(inputs.filename().string());
-        nn::ForwardContext context;
-        return model.logits()(model(first ? one.text(0) : one.texts, context)).value();
-      });
-    case FolderKind::encoder:
-      return any<TextEncoder>(load_text_encoder(folder, options), [=](const auto& model, bool first) {
-        const FamilyCase one(inputs.filename().string());
-        const Ragged texts = first ? one.text(0) : one.texts;
-        nn::ForwardContext context;
-        const Tensor types = first_of(one.expected["types"], texts.values.numel());
-        const Variable hidden = model(texts, context, types);
-        if (model.config().masked_language) return model.masked_language_logits(hidden).value();
-        return model.config().labels.empty() ? hidden.value()
-                                             : model.classifier_logits(hidden, texts.offsets).value();
-      });
-    case FolderKind::translation:
-      return any<Transformer>(load_transformer(folder, options), [=](const auto& model, bool first) {
-        const FamilyCase one(inputs.filename().string());
-        const Ragged targets{one.expected["target_ids"],
-                             Offsets::of_lengths(one.expected["target_lengths"].values<int32_t>())};
-        const auto some = [first](const Ragged& texts) {
-          const int64_t length = texts.offsets.length(0);
-          return first ? Ragged{first_of(texts.values, length), Offsets::uniform(1, length)} : texts;
-        };
-        nn::ForwardContext context;
-        const nn::Memory memory = model.encode(some(one.texts), context);
-        return model.logits()(model.decode(some(targets), memory, context)).value();
-      });
-    default:
-      return any<ImageEncoder>(load_image_encoder(folder, options), [=](const auto& model, bool first) {
-        const Tensor pixels = Golden((inputs / "expected.safetensors").string())["pixels"];
-        nn::ForwardContext context;
-        const int64_t images = first ? 1 : pixels.dim(0);
-        const Variable hidden = model(first_of(pixels, images), context);
-        const Offsets offsets = Offsets::uniform(images, hidden.value().rows() / images);
-        const bool labels = !model.config().labels.empty();
-        return (labels ? model.classifier_logits(hidden, offsets) : model.pooled(hidden, offsets)).value();
-      });
-  }
-}
 
 // Like quantize_folder(), which also opens tokenizers; the golden encoder-decoders have none.
 void store(const fs::path& from, const fs::path& to, DType dtype) {
@@ -100,7 +34,7 @@ class FamilyDTypes : public ::testing::TestWithParam<std::tuple<std::string, DTy
  protected:
   const std::string name_ = std::get<0>(GetParam());
   const DType dtype_ = std::get<1>(GetParam());
-  const fs::path folder_ = golden(name_);
+  const fs::path folder_ = golden_folder(name_);
   const AnyModel rounded_ = open_model(folder_, folder_, {.dtype = dtype_});
 };
 
@@ -168,22 +102,23 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(FamilyDTypes, FoldersKeepTheirDType) {
   for (const auto& [name, dtype] : {std::pair{"gpt2+bf16", DType::bf16}, std::pair{"llama+f16", DType::f16},
                                     std::pair{"bert_pretraining+bf16", DType::bf16}}) {
-    const AnyModel model = open_model(golden(name), golden(name));
+    const AnyModel model = open_model(golden_folder(name), golden_folder(name));
     EXPECT_EQ(model.dtype, dtype) << name;
     model.visit([&](const std::string& parameter, const nn::Parameter& p) {
       EXPECT_EQ(p.variable.value().dtype(), p.allows_quantized() ? model.dtype : DType::f32) << parameter;
     });
   }
-  EXPECT_EQ(open_model(golden("gpt2"), golden("gpt2")).dtype, DType::f32);
+  EXPECT_EQ(open_model(golden_folder("gpt2"), golden_folder("gpt2")).dtype, DType::f32);
 }
 
 TEST(FamilyDTypes, EveryMultipliedMatrixTakesAnyDType) {
   for (const char* name : {"gpt2_untied_relu", "llama", "bert_pretraining", "bert_texts", "deit_images"}) {
-    open_model(golden(name), golden(name)).visit([&](const std::string& parameter, const nn::Parameter& p) {
-      const bool added = parameter.find("position") != std::string::npos ||
-                         parameter.find("types") != std::string::npos || parameter.ends_with("_token");
-      EXPECT_EQ(p.allows_quantized(), p.shape.rank() == 2 && !added) << name << ": " << parameter;
-    });
+    open_model(golden_folder(name), golden_folder(name))
+        .visit([&](const std::string& parameter, const nn::Parameter& p) {
+          const bool added = parameter.find("position") != std::string::npos ||
+                             parameter.find("types") != std::string::npos || parameter.ends_with("_token");
+          EXPECT_EQ(p.allows_quantized(), p.shape.rank() == 2 && !added) << name << ": " << parameter;
+        });
   }
 }
 
@@ -193,7 +128,7 @@ TEST(FamilyDTypes, ConfigNamesTheDType) {
        {std::tuple{DType::bf16, "bert", "bfloat16"}, std::tuple{DType::f16, "bert", "float16"},
         std::tuple{DType::i8, "qkv-bert", "int8"}}) {
     const fs::path to = scratch / name_of(dtype);
-    quantize_folder(golden("bert_masked"), to, dtype);
+    quantize_folder(golden_folder("bert_masked"), to, dtype);
     const auto config = nlohmann::json::parse(read_file(to / "config.json"));
     EXPECT_EQ(config["model_type"], type);
     EXPECT_EQ(config["dtype"], name);
@@ -204,7 +139,7 @@ TEST(FamilyDTypes, ConfigNamesTheDType) {
 
 TEST(FamilyDTypes, WritesLabelsInBothDirections) {
   const Scratch scratch;
-  quantize_folder(golden("bert_texts"), scratch / "out", DType::bf16);
+  quantize_folder(golden_folder("bert_texts"), scratch / "out", DType::bf16);
   const auto config = nlohmann::json::parse(read_file(scratch / "out/config.json"));
   ASSERT_GT(config["id2label"].size(), 1u);
   EXPECT_EQ(config["label2id"].size(), config["id2label"].size());
@@ -214,8 +149,8 @@ TEST(FamilyDTypes, WritesLabelsInBothDirections) {
 
 TEST(FamilyDTypes, Bf16FolderKeepsTheFamilysTensorNames) {
   const Scratch scratch;
-  quantize_folder(golden("gpt2"), scratch / "out", DType::bf16);
-  const io::SafetensorsFile before(golden("gpt2") / "model.safetensors"),
+  quantize_folder(golden_folder("gpt2"), scratch / "out", DType::bf16);
+  const io::SafetensorsFile before(golden_folder("gpt2") / "model.safetensors"),
       after(scratch / "out/model.safetensors");
   EXPECT_EQ(after.names(), before.names());
   for (const std::string& name : before.names()) EXPECT_EQ(after.shape(name), before.shape(name)) << name;
@@ -227,7 +162,7 @@ TEST(FamilyDTypes, Bf16FolderKeepsTheFamilysTensorNames) {
 TEST(FamilyDTypes, CopiesOtherFiles) {
   const Scratch scratch;
   const fs::path from = scratch / "from";
-  fs::copy(golden("bert_masked"), from);
+  fs::copy(golden_folder("bert_masked"), from);
   scratch.write("from/pytorch_model.bin", "weights of another format");
   scratch.write("from/preprocessor_config.json", "{}");
   scratch.write("from/vocab.txt", "a\n");
@@ -242,7 +177,7 @@ TEST(FamilyDTypes, CopiesOtherFiles) {
 TEST(FamilyDTypes, StepNeitherCompilesNorAllocates) {
   for (const char* name : {"gpt2", "llama_grouped"}) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
-      const auto model = load_language_model(golden(name), {.dtype = dtype});
+      const auto model = load_language_model(golden_folder(name), {.dtype = dtype});
       const FamilyCase one(name);
       expect_lean_steps(
           *model, [&] { return model->start(one.text(0)); }, 4, concat(name, ", ", name_of(dtype)));
@@ -252,7 +187,7 @@ TEST(FamilyDTypes, StepNeitherCompilesNorAllocates) {
 
 class BadFamilyDTypes : public DamagedWeights {
  protected:
-  BadFamilyDTypes() { quantize_folder(golden("gpt2"), folder_, DType::i8); }
+  BadFamilyDTypes() { quantize_folder(golden_folder("gpt2"), folder_, DType::i8); }
   void load(const fs::path& folder) const override { load_language_model(folder); }
 
   const std::string weight_ = "decoder.layers.1.fc1.weight";
