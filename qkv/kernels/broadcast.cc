@@ -67,6 +67,60 @@ void transpose(const Tensor& x, Tensor& y, Accumulate accumulate) {
                .accumulate = accumulate});
 }
 
+namespace {
+
+// Strides of element (i, j) of z in a table by distance, and the first element.
+constexpr int64_t kRow = kAxes - 2, kColumn = kAxes - 1;
+struct DistanceStrides {
+  Extents extents, seen_from_rows, seen_from_columns, square;
+  explicit DistanceStrides(int64_t n) {
+    extents.fill(1);
+    extents[kRow] = extents[kColumn] = n;
+    seen_from_rows = seen_from_columns = square = Extents{};
+    seen_from_rows[kRow] = seen_from_columns[kColumn] = 2 * n - 2;
+    seen_from_rows[kColumn] = seen_from_columns[kRow] = square[kColumn] = 1;
+    square[kRow] = n;
+  }
+};
+
+}  // namespace
+
+void add_distances(const Tensor& x, const Tensor& y, float factor, Tensor& z) {
+  const int64_t n = z.rows();
+  count_elements(4 * z.numel());
+  const Backend& on = backend_of("add_distances", z, x, y);
+  const DistanceStrides strides(n);
+  on.binary({.op = BinaryOp::add,
+             .extents = strides.extents,
+             .x_strides = strides.seen_from_rows,
+             .y_strides = strides.seen_from_columns,
+             .z_strides = strides.square,
+             .x = elements(x) + (n - 1),
+             .y = elements(y) + (n - 1),
+             .z = mutable_elements(z)});
+  on.scale(elements(z), factor, mutable_elements(z), z.numel(), Accumulate::no);
+}
+
+void add_distances_backward(const Tensor& z, float factor, Tensor& x, Tensor& y) {
+  const int64_t n = z.rows();
+  count_elements(3 * z.numel());
+  const Backend& on = backend_of("add_distances_backward", z, x, y);
+  const Tensor one = Tensor::full(Shape{}, factor, z.device());
+  const DistanceStrides strides(n);
+  const auto put = [&](Tensor& to, const Extents& of_table) {
+    to.fill_zero();
+    on.binary({.op = BinaryOp::multiply,
+               .extents = strides.extents,
+               .x_strides = strides.square,
+               .z_strides = of_table,
+               .x = elements(z),
+               .y = elements(one),
+               .z = mutable_elements(to) + (n - 1)});
+  };
+  put(x, strides.seen_from_rows);
+  put(y, strides.seen_from_columns);
+}
+
 void sum_to(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {
   if (y.numel() == 0) return;
   const Backend& on = backend_of("sum", x, y);

@@ -150,6 +150,8 @@ void TransformerConfig::validate() const {
   if (positions == nn::PositionKind::sinusoidal_inclusive && (d_model < 4 || d_model % 2 != 0))
     throw UsageError(
         concat("d_model: sinusoidal_inclusive needs an even number of at least 4, found ", d_model));
+  if (positions == nn::PositionKind::disentangled)
+    throw UsageError("positions: expected another kind, found disentangled, which encoders alone have");
   validate_positions(decoder_stack().first().attention.positions);
   require_epsilon(epsilon);
   require_rate("dropout", dropout);
@@ -173,6 +175,7 @@ std::optional<int64_t> TransformerConfig::max_tokens() const {
   switch (positions) {
     case nn::PositionKind::relative:
     case nn::PositionKind::alibi:
+    case nn::PositionKind::disentangled:
     case nn::PositionKind::none:
       return std::nullopt;
     default:

@@ -38,13 +38,14 @@ Words<NormPlacement> words(NormPlacement /*kind*/) {
 }
 
 Words<PositionKind> words(PositionKind /*kind*/) {
-  static constexpr std::array<std::pair<std::string_view, PositionKind>, 8> kWords{
+  static constexpr std::array<std::pair<std::string_view, PositionKind>, 9> kWords{
       {{"sinusoidal_interleaved", PositionKind::sinusoidal_interleaved},
        {"sinusoidal_halves", PositionKind::sinusoidal_halves},
        {"learned", PositionKind::learned},
        {"rotary", PositionKind::rotary},
        {"relative", PositionKind::relative},
        {"alibi", PositionKind::alibi},
+       {"disentangled", PositionKind::disentangled},
        {"none", PositionKind::none},
        {"sinusoidal_inclusive", PositionKind::sinusoidal_inclusive}}};
   return kWords;

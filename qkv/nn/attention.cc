@@ -8,9 +8,12 @@
 #include "qkv/nn/latent_attention.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/attention_rule.h"
+#include "qkv/ops/convert.h"
 #include "qkv/ops/general/arithmetic.h"
 #include "qkv/ops/general/contiguous.h"
+#include "qkv/ops/general/distance_scores.h"
 #include "qkv/ops/general/reshape.h"
+#include "qkv/ops/general/slice.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/rotary.h"
 
@@ -229,6 +232,7 @@ Variable MultiheadAttention::self(const Variable& x, const Offsets& offsets, con
                                   ForwardContext& context) const {
   const Heads heads = project(
       x, [&] { return position_ids(offsets); }, context.weight_layout());
+  if (mask.distances.of_keys.defined()) return attend_by_distances(heads, offsets, mask, context);
   AttentionOptions options = description(true);
   options.query_offsets = options.key_offsets = offsets;
   return attend(heads, mask, context, std::move(options));
@@ -330,6 +334,46 @@ Variable MultiheadAttention::attend(const Heads& heads, const AttentionMask& mas
       multihead_attention(heads.query, heads.key, heads.value, options_.heads, options);
   if (context.observer) context.observer(NameScope::current(), result.weights);
   return linear(result.output, out_, context.weight_layout());
+}
+
+// One sequence after the other, as each has scores of its own.
+Variable MultiheadAttention::attend_by_distances(const Heads& heads, const Offsets& offsets,
+                                                 const AttentionMask& mask, ForwardContext& context) const {
+  if (mask.keep.defined() || mask.bias.defined() || !k_ || options_.key_heads != options_.heads)
+    throw UsageError(
+        "attention: disentangled positions: expected as many heads of keys as of queries, no keep and no "
+        "bias, "
+        "found others");
+  const WeightLayout layout = context.weight_layout();
+  const Variable of_keys = to_f32(linear(mask.distances.of_keys, *k_, layout)),
+                 of_queries = to_f32(linear(mask.distances.of_queries, *q_, layout));
+  const int64_t longest = (of_keys.value().rows() + 1) / 2;
+  Dropout dropout = context.dropout(options_.dropout);
+  std::vector<Variable> outputs;
+  std::vector<Tensor> weights;
+  const Variable queries = contiguous("attention", heads.query), keys = contiguous("attention", heads.key),
+                 values = contiguous("attention", heads.value);
+  for (int64_t s = 0; s < offsets.sequences(); ++s) {
+    const int64_t first = offsets.begin(s), n = offsets.length(s);
+    if (n == 0) continue;
+    const auto rows = [&](const Variable& x) { return slice(x, 0, first, n); };
+    const auto nearest = [&](const Variable& x) { return slice(x, 0, longest - n, 2 * n - 1); };
+    const Variable query = rows(queries), key = rows(keys);
+    AttentionOptions options = description(true);
+    options.causal = mask.causal;
+    options.bias = distance_scores(to_f32(query), to_f32(key), nearest(of_keys), nearest(of_queries),
+                                   options_.heads, *options_.variant.scale);
+    options.dropout = dropout;
+    options.dropout.first_row += static_cast<uint32_t>(first);
+    if (context.training) options.operands = context.operands;
+    options.return_weights = static_cast<bool>(context.observer);
+    AttentionResult result = multihead_attention(query, key, rows(values), options_.heads, options);
+    outputs.push_back(result.output);
+    weights.insert(weights.end(), result.weights.begin(), result.weights.end());
+  }
+  if (context.observer) context.observer(NameScope::current(), weights);
+  if (outputs.empty()) outputs.push_back(values);
+  return linear(concatenate(outputs, 0), out_, layout);
 }
 
 Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, KeyValueCache& cache,

@@ -83,12 +83,19 @@ struct MultiheadAttentionOptions {
 MultiheadAttentionOptions completed(MultiheadAttentionOptions options);
 
 // The keys that a query may attend to (all conditions must hold), and biases of the scores.
+// Vectors of distances (PositionKind::disentangled), [2 n - 1, d_model]: row r of of_keys is that of a key
+// r - (n - 1) positions after the query, row r of of_queries that of one as far before it.
+struct DistanceRows {
+  Variable of_keys = {}, of_queries = {};
+};
+
 struct AttentionMask {
   bool causal = false;
   Alignment alignment = Alignment::last_key;  // as in AttentionOptions
   Tensor keep = {};                           // as in AttentionOptions
   Variable bias = {};                         // likewise
   Variable relative_bias = {};                // likewise, [heads, 2 n - 1]
+  DistanceRows distances = {};                // self-attention without `keep` and `bias` only
 };
 
 // MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
@@ -137,6 +144,8 @@ class MultiheadAttention {
   AttentionOptions description(bool self) const;
   Variable attend(const Heads& heads, const AttentionMask& mask, ForwardContext& context,
                   AttentionOptions options) const;
+  Variable attend_by_distances(const Heads& heads, const Offsets& offsets, const AttentionMask& mask,
+                               ForwardContext& context) const;
 
   MultiheadAttentionOptions options_;
   Tensor alibi_slopes_;                                    // undefined without ALiBi

@@ -218,6 +218,11 @@ Decoder::Decoder(const StackOptions& options)
     : relative_positions_(relative_positions(options, Direction::backwards)),
       activations_(options.activations) {
   if (options.layers.empty()) throw UsageError("decoder: layers: expected at least 1, found 0");
+  for (const LayerOptions& layer : options.layers) {
+    if (layer.attention.positions.kind == PositionKind::disentangled)
+      throw UsageError(
+          "decoder: positions: expected another kind, found disentangled ones, which encoders have");
+  }
   if (options.repeats != 1) throw UsageError(concat("decoder: repeats: expected 1, found ", options.repeats));
   for (int64_t i = 0; i < options.size(); ++i) layers_.emplace_back(options.layer_at(i));
   if (options.final_norm) layer_norm_.emplace(options.first().norm_options());

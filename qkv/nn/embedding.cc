@@ -60,6 +60,7 @@ AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& l
     case PositionKind::rotary:
     case PositionKind::relative:
     case PositionKind::alibi:
+    case PositionKind::disentangled:
     case PositionKind::none:
       return {};
     case PositionKind::learned: {

@@ -66,8 +66,27 @@ std::optional<RelativePositions> relative_positions(const StackOptions& stack, D
   return RelativePositions(positions, heads, direction);
 }
 
+namespace {
+
+// Those of a stack's self-attention, if its layers use them; all must, alike.
+std::optional<DistanceVectors> distance_vectors(const StackOptions& stack) {
+  const PositionOptions& positions = stack.first().attention.positions;
+  for (const LayerOptions& layer : stack.layers) {
+    const bool disentangled = layer.attention.positions.kind == PositionKind::disentangled;
+    if (disentangled && layer.attention.positions != positions)
+      throw UsageError("disentangled positions: expected the same in all layers, as they share the vectors");
+  }
+  if (positions.kind != PositionKind::disentangled) return std::nullopt;
+  NormOptions norm = stack.first().norm_options();
+  norm.features = stack.d_model();
+  return DistanceVectors(positions, norm);
+}
+
+}  // namespace
+
 Encoder::Encoder(const StackOptions& options, Direction direction)
-    : relative_positions_(relative_positions(options, direction)),
+    : distances_(distance_vectors(options)),
+      relative_positions_(relative_positions(options, direction)),
       repeats_(static_cast<size_t>(options.repeats)),
       activations_(options.activations) {
   if (options.repeats < 1) throw UsageError(concat("repeats: expected at least 1, found ", options.repeats));
@@ -77,14 +96,21 @@ Encoder::Encoder(const StackOptions& options, Direction direction)
 
 Variable Encoder::operator()(const Variable& x, const Offsets& offsets, ForwardContext& context,
                              const AttentionMask& mask) const {
-  AttentionMask own_mask = mask;
-  if (relative_positions_) own_mask.relative_bias = (*relative_positions_)(offsets.max_length());
   require_f32("encoder", x.value());
   Variable rows = in_dtype(x, context.activations(activations_, x.value().device()));
+  AttentionMask own_mask = mask;
+  if (relative_positions_) own_mask.relative_bias = (*relative_positions_)(offsets.max_length());
+  if (distances_) {
+    const auto [of_keys, of_queries] = (*distances_)(offsets.max_length());
+    own_mask.distances = {in_dtype(of_keys, rows.value().dtype()),
+                          in_dtype(of_queries, rows.value().dtype())};
+  }
   for (size_t i = 0; i < repeats_ * layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
     const EncoderLayer& layer = layers_[i % layers_.size()];
-    rows = run_layer(context, layer, {rows, own_mask.bias, own_mask.relative_bias},
+    rows = run_layer(context, layer,
+                     {rows, own_mask.bias, own_mask.relative_bias, own_mask.distances.of_keys,
+                      own_mask.distances.of_queries},
                      [&layer, rows, offsets, own_mask](ForwardContext& own) {
                        return layer(rows, offsets, own_mask, own);
                      });
@@ -95,6 +121,7 @@ Variable Encoder::operator()(const Variable& x, const Offsets& offsets, ForwardC
 
 void Encoder::visit(const ParameterVisitor& visitor) const {
   if (relative_positions_) visit_part(visitor, "relative_positions", *relative_positions_);
+  if (distances_) visit_part(visitor, "distances", *distances_);
   visit_parts(visitor, "layers", layers_);
   if (layer_norm_) visit_part(visitor, "layer_norm", *layer_norm_);
 }

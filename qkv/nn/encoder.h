@@ -81,10 +81,12 @@ class Encoder {
 
   Variable operator()(const Variable& x, const Offsets& offsets, ForwardContext& context,
                       const AttentionMask& mask = {}) const;
-  // "relative_positions.weight" if positions are relative, "layers.0.fc1.weight", "layer_norm.weight".
+  // "relative_positions.weight" if positions are relative, "distances.weight" if disentangled,
+  // "layers.0.fc1.weight", "layer_norm.weight".
   void visit(const ParameterVisitor& visitor) const;
 
  private:
+  std::optional<DistanceVectors> distances_;
   std::optional<RelativePositions> relative_positions_;
   size_t repeats_ = 1;
   DType activations_ = DType::f32;

@@ -22,6 +22,9 @@ enum class PositionKind {
   rotary,    // rotates queries and keys by angles proportional to the position (Su et al. 2021)
   relative,  // adds a learned bias to scores, by head and distance (Raffel et al. 2020, section 2.1)
   alibi,     // subtracts the distance times a per-head slope from scores (Press et al. 2022)
+  // Adds products of queries, and of keys, with projected vectors of distances (He et al. 2021); encoders
+  // only.
+  disentangled,
   none,
 };
 
@@ -76,6 +79,9 @@ struct PositionOptions {
   // Relative positions: half of the buckets (of each side, if keys lie on both sides of a query) hold one
   // distance each; the others widen up to max_distance, beyond which all distances share the last.
   int64_t buckets = 32, max_distance = 128;
+  // Disentangled positions have `buckets` vectors for distances on each side: up to half of them one a
+  // distance, the others widening up to max_distance; with a max_distance of 0 all hold one distance each.
+  bool distance_norm = false;  // the vectors are normalised
 
   bool operator==(const PositionOptions&) const = default;
 };

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "qkv/base/error.h"
+#include "qkv/ops/general/slice.h"
 #include "qkv/ops/relative_position_bias.h"
 
 namespace qkv::nn {
@@ -62,5 +63,50 @@ Variable RelativePositions::operator()(int64_t n) const {
 }
 
 void RelativePositions::visit(const ParameterVisitor& visitor) const { visitor("weight", weight_); }
+
+int64_t distance_row(int64_t distance, const PositionOptions& options) {
+  const int64_t buckets = options.buckets, exact = buckets / 2;
+  int64_t bucket = std::clamp(distance, -2 * buckets, 2 * buckets);
+  if (options.max_distance > 0 && std::abs(std::max(distance, -INT64_MAX)) > exact) {
+    const auto away = static_cast<float>(std::abs(std::max(distance, -INT64_MAX))),
+               near = static_cast<float>(exact);
+    const float relation =
+        std::log(away / near) / std::log(static_cast<float>(static_cast<double>(options.max_distance - 1) /
+                                                            static_cast<double>(exact)));
+    const float wider =
+        std::min(std::ceil(relation * static_cast<float>(exact - 1)), static_cast<float>(buckets));
+    bucket = static_cast<int64_t>(wider) + exact;
+    if (distance < 0) bucket = -bucket;
+  }
+  return std::clamp<int64_t>(bucket + buckets, 0, 2 * buckets - 1);
+}
+
+DistanceVectors::DistanceVectors(const PositionOptions& options, const NormOptions& norm)
+    : options_(options),
+      weight_(Shape{2 * options.buckets, norm.features}, {Initializer::Kind::normal, 0.02f}) {
+  if (options.buckets < 1 ||
+      (options.max_distance != 0 && (options.buckets < 2 || options.max_distance <= options.buckets / 2 + 1)))
+    throw UsageError(
+        concat("positions: expected buckets of 1 or more, and a max_distance of 0 or above half of them and "
+               "1, found ",
+               options.buckets, " and ", options.max_distance));
+  if (options.distance_norm) norm_.emplace(norm);
+}
+
+DistanceRows DistanceVectors::operator()(int64_t n) const {
+  const int64_t longest = std::max<int64_t>(n, 1);
+  Tensor of_keys = Tensor::empty({2 * longest - 1}, DType::i32), of_queries = empty_like(of_keys);
+  for (int64_t r = 0; r < 2 * longest - 1; ++r) {
+    of_keys.data<int32_t>()[r] = static_cast<int32_t>(distance_row(longest - 1 - r, options_));
+    of_queries.data<int32_t>()[r] = static_cast<int32_t>(distance_row(r - (longest - 1), options_));
+  }
+  const Variable vectors = norm_ ? (*norm_)(weight_.variable) : weight_.variable;
+  return {gather(vectors, of_keys), gather(vectors, of_queries)};
+}
+
+void DistanceVectors::visit(const ParameterVisitor& visitor) const {
+  visitor("weight", weight_);
+  if (norm_) visit_part(visitor, "norm", *norm_);
+}
 
 }  // namespace qkv::nn

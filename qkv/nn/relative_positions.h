@@ -1,7 +1,12 @@
 #pragma once
-// Relative position biases (Raffel et al. 2020, section 2.1): a learned number for each head and bucket of
-// distances, added to the self-attention scores of all layers of a stack.
+// What a stack's self-attention learns of distances: relative position biases (Raffel et al. 2020, section
+// 2.1), a number for each head and bucket of distances, added to the scores of all layers; or vectors of
+// distances.
 
+#include <optional>
+
+#include "qkv/nn/attention.h"
+#include "qkv/nn/norm.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/nn/positions.h"
 
@@ -31,6 +36,29 @@ class RelativePositions {
   PositionOptions options_;
   Direction direction_;
   Parameter weight_;
+};
+
+// The vector of distances for a query `distance` positions after the key, as described in
+// PositionOptions::distance_norm: 0 to 2 buckets - 1. Computed in single precision, as the models were
+// trained.
+int64_t distance_row(int64_t distance, const PositionOptions& options);
+
+// Vectors of distances (He et al. 2021, "DeBERTa", section 3.1; the buckets are those of its version 2),
+// shared by all layers of a stack.
+class DistanceVectors {
+ public:
+  // `options.kind` must be disentangled. Throws UsageError for sizes that validate_positions() refuses.
+  DistanceVectors(const PositionOptions& options, const NormOptions& norm);
+
+  // For sequences of at most n positions: [2 n - 1, features].
+  DistanceRows operator()(int64_t n) const;
+  // "weight", [2 buckets, features], and "norm" if there is one.
+  void visit(const ParameterVisitor& visitor) const;
+
+ private:
+  PositionOptions options_;
+  Parameter weight_;
+  std::optional<Norm> norm_;
 };
 
 }  // namespace qkv::nn

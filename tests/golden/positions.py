@@ -4,7 +4,8 @@ Run from the repository root, with torch, transformers and safetensors installed
 
     python tests/golden/positions.py
 
-buckets.<n>.<max>.<both|backwards>: T5's buckets of distances -300 to 300. slopes.<heads>: BLOOM's ALiBi.
+buckets.<n>.<max>.<both|backwards>: T5's buckets of distances -300 to 300. distances.<n>.<max>: DeBERTa V2's rows of the
+distances -700 to 700. slopes.<heads>: BLOOM's ALiBi.
 rotary.<kind>: cosines [3, d / 2], then sines, of positions 1, 7 and 900, as in LLaMA.
 """
 
@@ -12,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import LlamaConfig
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -21,6 +23,12 @@ for buckets, most in ((32, 128), (8, 20), (12, 300), (4, 3)):
     for name, both in (("both", True), ("backwards", False)):
         found[f"buckets.{buckets}.{most}.{name}"] = T5Attention._relative_position_bucket(
             distances, bidirectional=both, num_buckets=buckets, max_distance=most).int()
+
+distances = torch.arange(-700, 701)
+for buckets, most in ((256, 512), (4, 20), (6, 9), (8, 300), (2, 512)):
+    rows = make_log_bucket_position(distances, buckets, most).long()
+    found[f"distances.{buckets}.{most}"] = torch.clamp(rows + buckets, 0, 2 * buckets - 1).int()
+found["distances.6.0"] = torch.clamp(distances + 6, 0, 11).int()
 
 for heads in (1, 2, 6, 8, 12, 20):
     # Slope times position; position 1 gives the slope.

@@ -190,6 +190,12 @@ def bert(size, head="ForPreTraining", family="Bert", **other):
     return getattr(hf, f"{family}{head}")(config)
 
 
+def deberta(size, head, **other):
+    disentangled = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True, "norm_rel_ebd": "layer_norm",
+                    "position_biased_input": False}
+    return bert(size, head, "DebertaV2", **(disentangled | other))
+
+
 def roberta(size, head="ForMaskedLM", family="Roberta", **other):
     config = getattr(hf, f"{family}Config")(vocab_size=size["vocabulary"], max_position_embeddings=size["positions"] + 2,
                               hidden_size=size["d_model"], intermediate_size=size["d_ff"], pad_token_id=1,
@@ -740,6 +746,10 @@ CASES = {
     "roformer_masked": lambda size: bert(size, "ForMaskedLM", "RoFormer", embedding_size=6, hidden_act="silu"),
     "roformer_texts": lambda size: bert(size, "ForSequenceClassification", "RoFormer", embedding_size=10, type_vocab_size=3, **THREE),
     "roformer_tokens": lambda size: bert(size, "ForTokenClassification", "RoFormer", hidden_act="gelu_new", **THREE),
+    "deberta-v2_base": lambda size: deberta(size, "Model", position_buckets=4),
+    "deberta-v2_masked": lambda size: deberta(size, "ForMaskedLM", max_relative_positions=6, norm_rel_ebd="none", position_biased_input=True, type_vocab_size=2),
+    "deberta-v2_texts": lambda size: deberta(size, "ForSequenceClassification", position_buckets=6, max_relative_positions=9, hidden_act="silu", **THREE),
+    "deberta-v2_tokens": lambda size: deberta(size, "ForTokenClassification", position_buckets=8, norm_rel_ebd="none", layer_norm_eps=1e-3, **THREE),
     "ernie_masked": lambda size: bert(size, "ForMaskedLM", "Ernie", hidden_act="relu"),
     "ernie_texts": lambda size: bert(size, "ForSequenceClassification", "Ernie", type_vocab_size=4, layer_norm_eps=1e-3, **THREE),
     "megatron-bert_pretraining": lambda size: bert(size, "ForPreTraining", "MegatronBert", layer_norm_eps=1e-3),

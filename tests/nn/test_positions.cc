@@ -9,6 +9,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/nn/decoder.h"
+#include "qkv/nn/encoder.h"
 #include "qkv/nn/relative_positions.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/general/weighted_sum.h"
@@ -43,6 +44,39 @@ TEST(RelativePositions, BucketsMatchTransformers) {
     }
   }
   EXPECT_EQ(cases, 8);
+}
+
+TEST(DistanceVectors, RowsMatchTransformers) {
+  const Golden expected = golden();
+  int cases = 0;
+  for (const std::string& name : expected.names()) {
+    if (!name.starts_with("distances.")) continue;
+    ++cases;
+    const size_t first = name.find('.') + 1, second = name.find('.', first) + 1;
+    const nn::PositionOptions options{.kind = nn::PositionKind::disentangled,
+                                      .buckets = std::stoll(name.substr(first)),
+                                      .max_distance = std::stoll(name.substr(second))};
+    const Tensor rows = expected[name];
+    for (int64_t distance = -700; distance <= 700; ++distance) {
+      ASSERT_EQ(nn::distance_row(distance, options),
+                rows.values<int32_t>()[static_cast<size_t>(distance + 700)])
+          << name << ", distance " << distance;
+    }
+    EXPECT_EQ(nn::distance_row(INT64_MAX, options), 2 * options.buckets - 1);
+    EXPECT_EQ(nn::distance_row(INT64_MIN, options), std::max<int64_t>(0, nn::distance_row(-700, options)));
+  }
+  EXPECT_EQ(cases, 6);
+}
+
+TEST(DistanceVectors, AreOfEncodersAlone) {
+  nn::LayerOptions layer{.d_model = 8, .heads = 2, .d_ff = 12};
+  layer.attention.positions = {.kind = nn::PositionKind::disentangled, .buckets = 4, .max_distance = 9};
+  EXPECT_THROW(nn::Decoder({.layers = {layer}}), UsageError);
+  nn::LayerOptions other = layer;
+  other.attention.positions.buckets = 6;
+  EXPECT_THROW(nn::Encoder({.layers = {layer, other}}), UsageError);
+  layer.attention.positions.max_distance = 3;
+  EXPECT_THROW(nn::Encoder({.layers = {layer}}), UsageError);
 }
 
 TEST(Alibi, SlopesMatchTransformers) {

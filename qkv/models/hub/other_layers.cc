@@ -29,7 +29,7 @@ constexpr std::array<OtherLayers, 20> kOtherLayers{
      {"approximations of attention", "mra nystromformer yoso"},
      {"Fourier transforms in place of attention", "fnet"},
      {"the difference of two attentions", "diffllama"},
-     {"attention to distances by their content", "deberta deberta-v2 xlnet"},
+     {"attention to distances by their content", "deberta xlnet"},
      {"gated attention", "afmoe laguna"},
      {"layers that run several times", "dory hrm_text"},
      {"several streams of hidden states (AltUp) and low-rank residuals (LAuReL)", "gemma3n gemma3n_text"},

@@ -230,6 +230,7 @@ EncoderFamily roberta_prelayernorm_family();
 EncoderFamily xlm_roberta_xl_family();
 EncoderFamily jina_embeddings_v3_family();
 EncoderFamily roformer_family();
+EncoderFamily deberta_v2_family();
 EncoderFamily gte_family();
 EncoderFamily t5_encoder_family();
 
@@ -245,7 +246,7 @@ std::span<const EncoderFamily> encoder_families() {
                          rembert_family(),        roberta_prelayernorm_family(),
                          xlm_roberta_xl_family(), jina_embeddings_v3_family(),
                          roformer_family(),       gte_family(),
-                         t5_encoder_family()};
+                         deberta_v2_family(),     t5_encoder_family()};
     for (const LanguageFamily& family : language_families()) families.push_back(as_encoders(family));
     return families;
   }();

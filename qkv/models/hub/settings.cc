@@ -59,7 +59,7 @@ class List {
 // A new member of these structs does not compile before it is listed here.
 void add(List& list, const nn::PositionOptions& options) {
   const auto& [kind, max_positions, first_row, pad_id, rotary_base, scaling, rotary_features, rotary_angles,
-               rotary_backwards, alibi_scaled, buckets, max_distance] = options;
+               rotary_backwards, alibi_scaled, buckets, max_distance, distance_norm] = options;
   list("kind", kind);
   if (kind == nn::PositionKind::alibi) list("alibi_scaled", alibi_scaled);
   if (kind == nn::PositionKind::sinusoidal_inclusive) list("first_row", first_row);
@@ -76,6 +76,8 @@ void add(List& list, const nn::PositionOptions& options) {
          "rotary_scaling.short_factors", numbers_text(scaling.short_factors), "rotary_scaling.long_factors",
          numbers_text(scaling.long_factors), "rotary_scaling.long_magnitude", scaling.long_magnitude,
          "rotary_scaling.truncate", scaling.truncate);
+  } else if (kind == nn::PositionKind::disentangled) {
+    list("buckets", buckets, "max_distance", max_distance, "distance_norm", distance_norm);
   } else if (kind == nn::PositionKind::relative) {
     list("buckets", buckets, "max_distance", max_distance);
   }
