@@ -32,7 +32,7 @@ void add_dtype_option(Command& command, std::optional<DType>& dtype) {
       command, "--dtype", dtype, choices,
       "Dtype of the weight matrices (default: the folder's). bf16 and f16 take half the memory of\n"
       "f32, int8 (a scale a row) and q8_0 (a scale for 32 numbers) a quarter, q4_0 and q4_k a seventh;\n"
-      "everything else is computed in f32");
+      "everything else is computed in f32 (see --activations)");
 }
 
 void add_load_options(Command& command, models::LoadOptions& load) {
@@ -45,7 +45,8 @@ void add_load_options(Command& command, models::LoadOptions& load) {
              "LoRA adapter of the model: a folder that qkv train or PEFT wrote (default: none)");
   command.before_run([&load] {
     if (load.activations != DType::f32 && load.device == Device::cpu)
-      option::reject("--activations", "expected f32 on --device cpu, found bf16");
+      option::reject("--activations",
+                     "expected f32 on the CPU, which --device auto takes without a GPU, found bf16");
     if (!load.adapter.empty()) load.adapter = hub::model_folder(load.adapter.string());
   });
 }

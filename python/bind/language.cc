@@ -82,9 +82,10 @@ class LanguageModel {
     }
     return chat.render(all, options);
   }
-  // Lets answers call tools, which are JSON. choice: "auto", "required" or the name of one.
-  pipelines::CallReader call_tools(const std::string& tools, const std::string& choice, bool parallel,
-                                   const std::string& name, pipelines::GenerateOptions& options) const {
+  // Lets answers call tools, which are JSON. `only`: the name of the one that is called; empty: any.
+  pipelines::CallReader call_tools(const std::string& tools, bool required, const std::string& only,
+                                   bool parallel, const std::string& name,
+                                   pipelines::GenerateOptions& options) const {
     const std::optional<pipelines::CallFormat> format =
         pipelines::call_format(pipelines::ChatTemplate(model_->folder, model_->tokenizer, name), *model_);
     std::vector<pipelines::Tool> all = pipelines::tools_of(parse_json(tools, "tools"));
@@ -94,15 +95,15 @@ class LanguageModel {
                  "form, found ",
                  all.size()));
     if (!options.json_schema.empty()) throw UsageError("json_schema: expected none beside tools, found one");
-    const bool is_named = choice != "auto" && choice != "required";
-    if (is_named) std::erase_if(all, [&](const pipelines::Tool& tool) { return tool.name != choice; });
+    const bool is_named = !only.empty();
+    if (is_named) std::erase_if(all, [&](const pipelines::Tool& tool) { return tool.name != only; });
     if (all.empty())
       throw UsageError(concat(
-          "tool_choice: expected 'auto', 'none', 'required' or the name of a tool, found '", choice, "'"));
+          "tool_choice: expected 'auto', 'none', 'required' or the name of a tool, found '", only, "'"));
     std::vector<std::string> names;
     for (const pipelines::Tool& tool : all) names.push_back(tool.name);
     options.grammar = std::make_shared<const pipelines::OutputGrammar>(pipelines::tools_grammar(
-        *format, all, {.required = choice != "auto", .parallel = parallel && !is_named}));
+        *format, all, {.required = required || is_named, .parallel = parallel && !is_named}));
     return {*format, std::move(names)};
   }
   std::vector<int32_t> prompt_ids(const std::string& prompt, const std::string& name) const {
@@ -246,17 +247,16 @@ void bind_language(nb::module_& module) {
       .def(
           "answer",
           [](const std::shared_ptr<LanguageModel>& model, const std::string& prompt, const std::string& name,
-             uint64_t key, const nb::dict& given, const std::string& tools, const std::string& choice,
-             bool parallel) {
+             uint64_t key, const nb::dict& given, const std::string& tools, bool required,
+             const std::string& only, bool parallel) {
             pipelines::GenerateOptions options = model->options(nb::dict(given), true);
             std::optional<pipelines::CallReader> reader;
-            if (!tools.empty() && choice != "none")
-              reader = model->call_tools(tools, choice, parallel, name, options);
+            if (!tools.empty()) reader = model->call_tools(tools, required, only, parallel, name, options);
             return streamed(model, {.ids = model->prompt_ids(prompt, name), .key = key}, options,
                             std::move(reader));
           },
           nb::arg("prompt"), nb::arg("template"), nb::arg("key"), nb::arg("options"), nb::arg("tools"),
-          nb::arg("tool_choice"), nb::arg("parallel"))
+          nb::arg("required"), nb::arg("only"), nb::arg("parallel"))
       .def("score", &LanguageModel::score, nb::arg("texts"), without_gil)
       .def("tokenize", &LanguageModel::tokenize, nb::arg("text"))
       .def_prop_ro("model", &LanguageModel::model)

@@ -43,6 +43,7 @@ OpenOptions open_options(nb::dict given) {
   std::string text;
   if (take_value(given, "dtype", text)) options.load.dtype = dtype_named("dtype", text);
   if (take_value(given, "device", text)) parse_field("device", text, options.load.device);
+  if (take_value(given, "activations", text)) options.load.activations = dtype_named("activations", text);
   if (const auto adapter = take(given, "adapter"))
     options.load.adapter = hub::model_folder(nb::cast<std::filesystem::path>(*adapter).string());
   if (take_value(given, "cache_dtype", text))
@@ -50,7 +51,7 @@ OpenOptions open_options(nb::dict given) {
   int64_t side = 0;
   if (take_value(given, "image_size", side)) options.images.size = models::ImageSize{side, side};
   take_fields(given, options.engine);
-  std::string known = "kind, dtype, device, adapter, cache_dtype, image_size";
+  std::string known = "kind, dtype, device, activations, adapter, cache_dtype, image_size";
   add_field_names<search::EngineOptions>(known);
   refuse_rest(given, known);
   options.engine.validate();

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import json
 import os
 import secrets
 import string
+import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _qkv
@@ -50,7 +52,8 @@ def open(
     *,
     kind: Literal["encoder"] | None = None,
     dtype: str | None = None,
-    device: Literal["cpu", "reference"] | None = None,
+    device: str | None = None,
+    activations: Literal["f32", "bf16"] | None = None,
     adapter: str | os.PathLike[str] | None = None,
     image_size: int | None = None,
     cache_dtype: str | None = None,
@@ -61,7 +64,9 @@ def open(
 
     kind: "encoder" opens the stack of a language model, or the encoder of T5, as a TextEncoder.
     dtype: of the weight matrices, "f32", "bf16", "f16", "int8", "q8_0", "q4_k", ...; default: the folder's.
-    device: "cpu" or "reference", which computes in double precision with plain loops.
+    device: "cpu", "reference", which computes in double precision with plain loops, or with a build that has
+        libqkv_cuda.so "cuda", "cuda:N" or "auto".
+    activations: "bf16" on another device than "cpu": in half the memory, with other last digits; default: "f32".
     adapter: folder or name of a LoRA adapter.
     image_size: pixels a side that images are resized to, for image encoders; default: the model's.
     cache_dtype: of keys and values, "f32", "bf16" or "q8_0".
@@ -70,7 +75,7 @@ def open(
     Raises IoError (an OSError) for files that cannot be read and for a name that is not in the cache, DataError and
     UsageError (ValueErrors).
     """
-    given = dict(options, dtype=dtype, device=device, adapter=adapter, image_size=image_size, cache_dtype=cache_dtype)
+    given = dict(options, dtype=dtype, device=device, activations=activations, adapter=adapter, image_size=image_size, cache_dtype=cache_dtype)
     core = _qkv.open(model, kind, given)
     return _KINDS[type(core)](core)
 
@@ -81,8 +86,35 @@ def _with_schema(options: Any, schema: dict[str, Any] | str | None) -> Any:
     return dict(options, json_schema=schema if isinstance(schema, str) else json.dumps(schema))
 
 
-def _json_of_tools(tools: Sequence[dict[str, Any]]) -> str:
-    return json.dumps(list(tools)) if tools else ""
+def _json(what: str, value: Any) -> str:
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise _qkv.UsageError(f"{what}: expected what JSON can have, found another value: {error}") from None
+
+
+def _checked_tools(tools: Iterable[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    if tools is None:
+        return []
+    if isinstance(tools, (str, bytes, Mapping)):
+        raise _qkv.UsageError(f"tools: expected a list of dicts, found {type(tools).__name__}")
+    found = list(tools)
+    for index, tool in enumerate(found):
+        if not isinstance(tool, Mapping):
+            raise _qkv.UsageError(f"tools: [{index}]: expected a dict, found {tool!r}")
+    return found
+
+
+def _checked_choice(choice: str | dict[str, Any], tools: list[dict[str, Any]]) -> tuple[str, bool]:
+    """The word or the name of a tool, and which of the two it is."""
+    named = isinstance(choice, Mapping)
+    if named and isinstance(choice.get("function"), Mapping):
+        choice = choice["function"].get("name", "")
+    if not isinstance(choice, str):
+        raise _qkv.UsageError(f"tool_choice: expected a text or {{'type': 'function', 'function': {{'name': ...}}}}, found {choice!r}")
+    if not tools and (named or choice not in ("auto", "none")):
+        raise _qkv.UsageError(f"tool_choice: expected 'auto' or 'none' without tools, found {choice!r}")
+    return choice, named or choice not in ("auto", "none", "required")
 
 
 class Model:
@@ -234,6 +266,7 @@ class Stream(Iterator[str]):
         self._core = core
         self._text = ""
         self._calls: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
         _streams.add(self)
 
     def _read(self) -> str | None:
@@ -254,16 +287,18 @@ class Stream(Iterator[str]):
     @property
     def tool_calls(self) -> list[dict[str, Any]]:
         """The calls of tools so far: {"id", "type": "function", "function": {"name", "arguments": a dict}}."""
-        for name, arguments in self._core.calls()[len(self._calls) :]:
-            function = {"name": name, "arguments": json.loads(arguments)}
-            self._calls.append({"id": _call_id(), "type": "function", "function": function})
-        return self._calls
+        with self._lock:
+            for name, arguments in self._core.calls()[len(self._calls) :]:
+                function = {"name": name, "arguments": json.loads(arguments)}
+                self._calls.append({"id": _call_id(), "type": "function", "function": function})
+            return copy.deepcopy(self._calls)
 
     @property
     def message(self) -> dict[str, Any]:
         """What has been read as a message of a conversation, with the calls of tools so far."""
         message: dict[str, Any] = {"role": "assistant", "content": self._text}
-        return dict(message, tool_calls=self.tool_calls) if self.tool_calls else message
+        calls = self.tool_calls
+        return dict(message, tool_calls=calls) if calls else message
 
     def close(self) -> None:
         """Ends the generation."""
@@ -319,8 +354,8 @@ class LanguageModel(Model):
         template: str = "default",
         template_variables: dict[str, Any] | None = None,
         json_schema: dict[str, Any] | str | None = None,
-        tools: Sequence[dict[str, Any]] = (),
-        tool_choice: str = "auto",
+        tools: Iterable[dict[str, Any]] = (),
+        tool_choice: str | dict[str, Any] = "auto",
         parallel_tool_calls: bool = True,
         **options: Unpack[SearchOptions],
     ) -> Stream:
@@ -332,16 +367,20 @@ class LanguageModel(Model):
         tools: functions that the answer may call, [{"type": "function", "function": {"name", "description",
             "parameters": a JSON schema}}]. Stream.tool_calls has the calls, Stream.message the answer, to which a
             conversation adds {"role": "tool", "tool_call_id", "content"} for each.
-        tool_choice: "auto", "none", "required", or the name of a tool.
+        tool_choice: "auto", "none", "required", the name of a tool, or {"type": "function", "function": {"name": ...}}.
         parallel_tool_calls: whether an answer may have several calls.
         Options: those of generate(); with the folder's "do_sample" answers are sampled, unless sample=False.
 
         Raises DataError for a folder without a chat template, and for messages that the template refuses.
         """
-        shown = () if tool_choice == "none" else tools
+        given_tools = _checked_tools(tools)
+        choice, named = _checked_choice(tool_choice, given_tools)
+        shown = given_tools if named or choice != "none" else []
         prompt = self.apply_chat_template(messages, template=template, template_variables=template_variables, tools=shown)
         given = _with_schema(options, json_schema)
-        return Stream(self._core.answer(prompt, template, key, given, _json_of_tools(shown), tool_choice, parallel_tool_calls))
+        only = choice if named else ""
+        described = _json("tools", shown) if shown else ""
+        return Stream(self._core.answer(prompt, template, key, given, described, choice == "required" and not named, only, bool(parallel_tool_calls)))
 
     def apply_chat_template(
         self,
@@ -350,11 +389,13 @@ class LanguageModel(Model):
         template: str = "default",
         template_variables: dict[str, Any] | None = None,
         continue_final_message: bool = False,
-        tools: Sequence[dict[str, Any]] = (),
+        tools: Iterable[dict[str, Any]] = (),
     ) -> str:
         """The text of the prompt for a conversation, as transformers' apply_chat_template()."""
-        variables = json.dumps(template_variables or {})
-        return self._core.render(json.dumps(list(messages)), variables, _json_of_tools(tools), template, continue_final_message)
+        shown = _checked_tools(tools)
+        described = _json("tools", shown) if shown else ""
+        variables = _json("template_variables", template_variables or {})
+        return self._core.render(_json("messages", list(messages)), variables, described, template, continue_final_message)
 
     def score(self, texts: str | Iterable[str]) -> Any:
         """The log-probability of texts, given their first token: a dict {"log_probability", "perplexity", "tokens",

@@ -251,7 +251,44 @@ def test_an_answer_without_calls_is_text(tool_model):
     assert stream.message == {"role": "assistant", "content": free.message["content"]}
 
 
+def test_calls_are_the_same_for_all_threads(tool_model):
+    for _ in range(10):
+        stream = tool_model.chat(QUESTION, tools=TOOLS, tool_choice="stop", max_new_tokens=200)
+        stream.text()
+        barrier, seen = threading.Barrier(4), []
+
+        def read():
+            barrier.wait()
+            seen.append(stream.tool_calls)
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(stream.tool_calls) == 1 and all(calls == stream.tool_calls for calls in seen)
+        stream.message["tool_calls"].append("another")
+        assert len(stream.tool_calls) == 1
+
+
+def test_tools_may_be_an_iterator_and_named_as_openai_does(tool_model):
+    named = {"type": "function", "function": {"name": "stop"}}
+    stream = tool_model.chat(QUESTION, tools=iter(TOOLS), tool_choice=named, max_new_tokens=200)
+    assert stream.text() == "" and [call["function"] for call in stream.tool_calls] == [{"name": "stop", "arguments": {}}]
+
+
 def test_tools_that_cannot_be_called_are_errors(tool_model, tmp_path):
+    for tools, choice, message in [
+        ([], "required", "tool_choice: expected 'auto' or 'none' without tools, found 'required'"),
+        (None, "weather", "tool_choice: expected 'auto' or 'none' without tools, found 'weather'"),
+        (TOOLS, None, "tool_choice: expected a text or .*, found None"),
+        (TOOLS[0], "auto", "tools: expected a list of dicts, found dict"),
+        ("weather", "auto", "tools: expected a list of dicts, found str"),
+        ([1], "none", r"tools: \[0\]: expected a dict, found 1"),
+        ([{"type": "function", "function": {"name": "a", "description": float("nan")}}], "auto", "tools: expected what JSON can have"),
+    ]:
+        with pytest.raises(qkv.UsageError, match=message):
+            tool_model.chat(QUESTION, tools=tools, tool_choice=choice)
     with pytest.raises(qkv.UsageError, match="tool_choice: expected 'auto', 'none', 'required' or the name of a tool, found 'rain'"):
         tool_model.chat(QUESTION, tools=TOOLS, tool_choice="rain")
     with pytest.raises(qkv.UsageError, match="json_schema: expected none beside tools"):
@@ -261,3 +298,11 @@ def test_tools_that_cannot_be_called_are_errors(tool_model, tmp_path):
     shutil.copy(ROOT / "tests" / "jinja" / "templates" / "chatml.jinja", tmp_path / "model" / "chat_template.jinja")
     with pytest.raises(qkv.UsageError, match="tools: expected none, as the model's chat template shows none"):
         qkv.open(tmp_path / "model").chat(QUESTION, tools=TOOLS)
+
+
+def test_activations_are_of_other_devices(tmp_path):
+    with pytest.raises(qkv.UsageError, match="activations: expected f32 on the device cpu, found bf16"):
+        qkv.open(MODELS / "bert_texts", activations="bf16")
+    exact = qkv.open(MODELS / "bert_texts", device="reference").encode(TEXTS)
+    rounded = qkv.open(MODELS / "bert_texts", device="reference", activations="bf16").encode(TEXTS)
+    assert np.abs(exact - rounded).max() < 0.05 and not np.array_equal(exact, rounded)

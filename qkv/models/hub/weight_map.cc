@@ -115,7 +115,7 @@ Tensor taken_out(const Tensor& whole, const Shape& shape, const MappedName& name
 
 void put_in(const Tensor& parameter, const MappedName& name, const Tensor& all) {
   const WeightRule& rule = name.rule;
-  const Tensor value = rule.minus_one ? plus(parameter, -1) : parameter;
+  const Tensor host = to_host(parameter), value = rule.minus_one ? plus(host, -1) : host;
   Tensor whole = of_expert(all, name);
   if (rule.shape.rank() > 0) whole = whole.reshape(parameter.shape());
   if (rule.layout == Layout::same || value.rank() != 2) {

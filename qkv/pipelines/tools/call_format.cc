@@ -260,6 +260,7 @@ std::vector<ToolCall> tool_calls_of(const JsonValue& list) {
   for (const JsonValue& one : list.items()) {
     if (one.string_or("type", "function") != "function") one["type"].fail("\"function\"");
     const JsonValue function = one["function"], arguments = function["arguments"];
+    if (!arguments.is_object() && !arguments.is_string()) arguments.fail("an object or its JSON");
     std::string json = arguments.is_object() ? arguments.text() : arguments.string();
     if (json.empty()) json = "{}";
     bool is_object = false;

@@ -64,8 +64,9 @@ TEST_F(DeviceOption, ComputesWithActivationsInBf16) {
 #endif
 
 TEST_F(DeviceOption, RefusesActivationsInBf16OnTheCpu) {
-  expect_refused("embed %bert_base --activations bf16", 2,
-                 {"--activations: expected f32 on --device cpu, found bf16"}, "a\n");
+  expect_refused(
+      "embed %bert_base --activations bf16", 2,
+      {"--activations: expected f32 on the CPU, which --device auto takes without a GPU, found bf16"}, "a\n");
   expect_refused("embed %bert_base --activations f16", 2, {"--activations", "f32", "bf16"}, "a\n");
 }
 

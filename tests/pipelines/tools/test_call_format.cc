@@ -205,5 +205,38 @@ TEST(CallFormats, MessagesHaveTheirCalls) {
   }
 }
 
+TEST(CallFormats, CallsOfMessagesAreWritten) {
+  const auto messages = [](const char* arguments) {
+    return chat_messages(
+        parse_json(concat(R"([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "So.",
+        "reasoning_content": "r", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": )",
+                          arguments, "}}]}]"),
+                   "messages"));
+  };
+  const CallFormat plain{.begin = "<a>", .middle = "<b>", .end = "<c>"};
+  for (const char* arguments : {R"({"x": 1})", R"("{\"x\": 1}")"}) {
+    std::vector<ChatMessage> found = messages(arguments);
+    write_calls(plain, found);
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_EQ(found[1].content, "So.");
+    ASSERT_EQ(found[1].fields.size(), 2u);
+    EXPECT_EQ(found[1].fields[0].first, "tool_calls");
+    EXPECT_EQ(found[1].fields[0].second.items()[0]["function"]["arguments"].text(), R"({"x":1})");
+    EXPECT_EQ(found[1].fields[1].second.string(), "r");
+  }
+  CallFormat in_content = plain;
+  in_content.in_content = true;
+  std::vector<ChatMessage> found = messages(R"({"x": 1})");
+  write_calls(in_content, found);
+  EXPECT_EQ(found[1].content, R"(So.<a>f<b>{"x":1}<c>)");
+  for (const auto& [arguments, message] :
+       {std::pair("5", "arguments: expected an object or its JSON, found 5"),
+        std::pair("null", "arguments: expected an object or its JSON, found null"),
+        std::pair(R"("[1]")", "arguments: expected the JSON of an object")}) {
+    std::vector<ChatMessage> bad = messages(arguments);
+    testing::expect_throw<DataError>(message, [&] { write_calls(plain, bad); });
+  }
+}
+
 }  // namespace
 }  // namespace qkv::pipelines
