@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
@@ -281,15 +282,33 @@ class Compiler {
       if (!choices) continue;
       if (choices->size() == 0 || (std::string_view(keyword) == "allOf" && choices->size() > 1))
         choices->fail(std::string_view(keyword) == "allOf" ? "one schema" : "at least one schema");
-      for (const JsonValue& one : choices->items()) grammar_.add(own, {rule(rule_of(one))});
+      std::vector<std::string> texts;
+      for (const JsonValue& one : choices->items()) {
+        if (one.is_object() && (one.has("const") || one.has("enum"))) {
+          Keywords of_choice(one);
+          std::ranges::copy(constants(of_choice), std::back_inserter(texts));
+          of_choice.done();
+        } else {
+          grammar_.add(own, {rule(rule_of(one))});
+        }
+      }
+      add_texts(own, std::move(texts));
       return true;
     }
     return false;
   }
 
   bool add_constants(int32_t own, Keywords& keywords) {
+    std::vector<std::string> texts = constants(keywords);
+    if (texts.empty()) return false;
+    add_texts(own, std::move(texts));
+    return true;
+  }
+
+  // Of "enum" and "const", the values that "type" allows too; empty: it has neither.
+  static std::vector<std::string> constants(Keywords& keywords) {
     const auto all = keywords.find("enum"), one = keywords.find_even_null("const");
-    if (!all && !one) return false;
+    if (!all && !one) return {};
     std::vector<JsonValue> values = all ? all->items() : std::vector{*one};
     if (all && one)
       std::erase_if(values, [&](const JsonValue& value) { return value.text() != one->text(); });
@@ -307,12 +326,14 @@ class Compiler {
         value.fail("a number of at most 16 digits");
       texts.push_back(value.text());
     }
+    return texts;
+  }
+
+  void add_texts(int32_t own, std::vector<std::string> texts) {
     std::ranges::sort(texts);
     texts.erase(std::ranges::unique(texts).begin(), texts.end());
     add_texts(own, texts, 0, kMostShared);
-    return true;
   }
-
   // One of these texts, distinct and sorted, from byte `begin` on. Those with a common beginning share it, so
   // that an output is the beginning of one alternative, not of thousands.
   void add_texts(int32_t own, std::span<const std::string> texts, size_t begin, int nested) {

@@ -29,6 +29,17 @@ const PositionOptions& checked(const PositionOptions& options, Direction directi
   return options;
 }
 
+const PositionOptions& checked_distances(const PositionOptions& options) {
+  constexpr int64_t kMostBuckets = 1 << 20;
+  if (options.buckets < 1 || options.buckets > kMostBuckets)
+    throw UsageError(concat("positions: expected 1 to ", kMostBuckets, " buckets, found ", options.buckets));
+  if (options.max_distance != 0 && (options.buckets < 2 || options.max_distance <= options.buckets / 2 + 1))
+    throw UsageError(concat(
+        "positions: expected a max_distance of 0, or of 2 buckets or more above half of them and 1, found ",
+        options.max_distance, " and ", options.buckets, " buckets"));
+  return options;
+}
+
 }  // namespace
 
 int64_t relative_bucket(int64_t distance, const PositionOptions& options, Direction direction) {
@@ -82,14 +93,8 @@ int64_t distance_row(int64_t distance, const PositionOptions& options) {
 }
 
 DistanceVectors::DistanceVectors(const PositionOptions& options, const NormOptions& norm)
-    : options_(options),
+    : options_(checked_distances(options)),
       weight_(Shape{2 * options.buckets, norm.features}, {Initializer::Kind::normal, 0.02f}) {
-  if (options.buckets < 1 ||
-      (options.max_distance != 0 && (options.buckets < 2 || options.max_distance <= options.buckets / 2 + 1)))
-    throw UsageError(
-        concat("positions: expected buckets of 1 or more, and a max_distance of 0 or above half of them and "
-               "1, found ",
-               options.buckets, " and ", options.max_distance));
   if (options.distance_norm) norm_.emplace(norm);
 }
 

@@ -38,8 +38,8 @@ class RelativePositions {
   Parameter weight_;
 };
 
-// The vector of distances for a query `distance` positions after the key, as described in
-// PositionOptions::distance_norm: 0 to 2 buckets - 1. Computed in single precision, as the models were
+// The row of DistanceVectors, 0 to 2 buckets - 1, for a query `distance` positions after the key (before it:
+// distance < 0), as described in PositionOptions. Computed in single precision, as the models were
 // trained.
 int64_t distance_row(int64_t distance, const PositionOptions& options);
 
@@ -47,7 +47,7 @@ int64_t distance_row(int64_t distance, const PositionOptions& options);
 // shared by all layers of a stack.
 class DistanceVectors {
  public:
-  // `options.kind` must be disentangled. Throws UsageError for sizes that validate_positions() refuses.
+  // `options.kind` must be disentangled. Throws UsageError for buckets or a max_distance out of range.
   DistanceVectors(const PositionOptions& options, const NormOptions& norm);
 
   // For sequences of at most n positions: [2 n - 1, features].

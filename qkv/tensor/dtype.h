@@ -8,8 +8,8 @@
 
 namespace qkv {
 
-// Operations compute in f32, i32 and u8. bf16, f16 and i8 are storage formats of weights, i64 one of ids. The
-// others are ggml's formats of weights (block_dtypes.h): a block of numbers along a row shares its scales.
+// Operations compute in f32, i32 and u8, on devices other than the CPU in bf16 too. The others store weights
+// (bf16, too) or ids (i64); of ggml's (block_dtypes.h), a block of numbers along a row shares its scales.
 enum class DType : uint8_t {
   f32,
   i32,

@@ -218,23 +218,31 @@ TEST(GrammarConstraint, AnEnumMayHaveManyValues) {
   for (int i = 0; i < 8000; ++i) values += concat(values.empty() ? "" : ",", "\"item-", i, "\"");
   std::vector<std::string> tokens{"",    "\"",   "\"it", "em-", "i",    "7", "79",
                                   "799", "7999", "8",    "80",  "8000", "x"};
-  const GrammarConstraint constraint(
-      std::make_shared<const TokenBytes>(tokens),
-      grammar::grammar_of_json_schema(concat(R"({"enum": [)", values, "]}"), "schema"));
-  const auto allowed_after = [&](const std::vector<int32_t>& history) {
-    std::vector<float> scores(tokens.size());
-    NextTokens next(scores);
-    constraint.apply({.history = history, .new_tokens = std::ssize(history)}, next);
-    std::vector<std::string> allowed;
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      if (std::isfinite(scores[i])) allowed.push_back(tokens[i]);
-    }
-    return allowed;
+  std::string constants;
+  for (int i = 0; i < 8000; ++i)
+    constants += concat(constants.empty() ? "" : ",", "{\"const\": \"item-", i, "\"}");
+  const auto constraint_of = [&](const std::string& schema) {
+    return GrammarConstraint(std::make_shared<const TokenBytes>(tokens),
+                             grammar::grammar_of_json_schema(schema, "schema"));
   };
-  using Texts = std::vector<std::string>;
-  EXPECT_EQ(allowed_after({}), (Texts{"\"", "\"it"}));
-  EXPECT_EQ(allowed_after({2, 3}), (Texts{"7", "79", "799", "7999", "8", "80"}));
-  EXPECT_EQ(allowed_after({2, 3, 8}), (Texts{"\""}));
+  for (const std::string& schema :
+       {concat(R"({"enum": [)", values, "]}"), concat(R"({"anyOf": [)", constants, "]}")}) {
+    const GrammarConstraint constraint = constraint_of(schema);
+    const auto allowed_after = [&](const std::vector<int32_t>& history) {
+      std::vector<float> scores(tokens.size());
+      NextTokens next(scores);
+      constraint.apply({.history = history, .new_tokens = std::ssize(history)}, next);
+      std::vector<std::string> allowed;
+      for (size_t i = 0; i < tokens.size(); ++i) {
+        if (std::isfinite(scores[i])) allowed.push_back(tokens[i]);
+      }
+      return allowed;
+    };
+    using Texts = std::vector<std::string>;
+    EXPECT_EQ(allowed_after({}), (Texts{"\"", "\"it"}));
+    EXPECT_EQ(allowed_after({2, 3}), (Texts{"7", "79", "799", "7999", "8", "80"}));
+    EXPECT_EQ(allowed_after({2, 3, 8}), (Texts{"\""}));
+  }
 }
 
 TEST(GrammarConstraint, AVocabularyWithoutATokenIsAnError) {

@@ -59,7 +59,7 @@ void add_classify(Command& app) {
   Command* command = add_command(
       app, "classify",
       "Classify texts, or each line of stdin. Prints the most likely label and its probability, separated\n"
-      "by a tab; with --json all labels. The model is a sequence classifier (bert, roberta, distilbert), or\n"
+      "by a tab; with --json all labels. The model is a sequence classifier (bert, deberta-v2, ...), or\n"
       "an image classifier (vit, deit): its inputs are names of PNG and JPEG files, and each result follows\n"
       "the name and a tab.",
       "qkv classify distilbert-sst2 'What a film!'\n  qkv classify vit-base-patch16-224 *.jpg --top 3\n"

@@ -45,7 +45,7 @@ void add_fill_mask(Command& app) {
       "vocabulary, [MASK] or <mask>. Prints one line per prediction: the line's number, the mask's number, "
       "the\n"
       "probability, the token, and the line with that token, separated by tabs. The model is one with\n"
-      "a masked-language head (bert, roberta, distilbert).",
+      "a masked-language head (bert, roberta, modernbert, ...).",
       "qkv fill-mask bert-base-uncased 'Paris is the [MASK] of France.'");
   const auto arguments = std::make_shared<FillMaskArguments>();
   add_line_options(*command, arguments->lines);

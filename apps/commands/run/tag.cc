@@ -44,7 +44,7 @@ void add_tag(Command& app) {
       "Label each token or word of texts, or of each line of stdin. Prints \"text/label text/label ...\";\n"
       "with --json also its first byte in the line, the byte after its last, and the probability of its "
       "label. The\n"
-      "model is a token classifier (bert, roberta, distilbert).",
+      "model is a token classifier (bert, roberta, deberta-v2, ...).",
       "qkv tag bert-ner 'Wolfgang lives in Berlin.'\n"
       "  qkv tag bert-ner --words --json < sentences.txt");
   const auto arguments = std::make_shared<TagArguments>();

@@ -55,7 +55,9 @@ void write_max_length(const std::filesystem::path& run, int64_t max_length) {
 
 void list_settings(Settings& all, EncoderOptions& o) {
   all.add("model.from", o.from, kDecidesWeights)
-      .flag({"DIR", "Model folder to start from: bert, roberta, distilbert (default: random weights)"});
+      .flag({"DIR",
+             "Encoder of texts to start from: bert, roberta, deberta-v2, modernbert, ... (default: random "
+             "weights)"});
   all.add("vocabulary.tokenizer", o.tokenizer, kDecidesWeights)
       .flag({"DIR", "Folder with the tokenizer, without --from (default: one is trained)"});
   all.add("vocabulary.size", o.vocabulary_size, kDecidesWeights)
