@@ -69,56 +69,54 @@ void transpose(const Tensor& x, Tensor& y, Accumulate accumulate) {
 
 namespace {
 
-// Strides of element (i, j) of z in a table by distance, and the first element.
+// Strides of element (i, j) of z [n, n], and of tables by distance, from their middle column on.
 constexpr int64_t kRow = kAxes - 2, kColumn = kAxes - 1;
-struct DistanceStrides {
-  Extents extents, seen_from_rows, seen_from_columns, square;
-  explicit DistanceStrides(int64_t n) {
-    extents.fill(1);
-    extents[kRow] = extents[kColumn] = n;
-    seen_from_rows = seen_from_columns = square = Extents{};
-    seen_from_rows[kRow] = seen_from_columns[kColumn] = 2 * n - 2;
-    seen_from_rows[kColumn] = seen_from_columns[kRow] = square[kColumn] = 1;
-    square[kRow] = n;
-  }
-};
+Extents square_of(int64_t n) {
+  Extents extents;
+  extents.fill(1);
+  extents[kRow] = extents[kColumn] = n;
+  return extents;
+}
+Extents strides_of_two(int64_t row, int64_t column) {
+  Extents strides{};
+  strides[kRow] = row;
+  strides[kColumn] = column;
+  return strides;
+}
+Extents seen_from_rows(const Tensor& table) { return strides_of_two(table.row_stride() - 1, 1); }
+Extents seen_from_columns(const Tensor& table) { return strides_of_two(1, table.row_stride() - 1); }
+int64_t middle(const Tensor& table) { return table.cols() / 2; }
 
 }  // namespace
 
-void add_distances(const Tensor& x, const Tensor& y, float factor, Tensor& z) {
-  const int64_t n = z.rows();
-  count_elements(4 * z.numel());
-  const Backend& on = backend_of("add_distances", z, x, y);
-  const DistanceStrides strides(n);
-  on.binary({.op = BinaryOp::add,
-             .extents = strides.extents,
-             .x_strides = strides.seen_from_rows,
-             .y_strides = strides.seen_from_columns,
-             .z_strides = strides.square,
-             .x = elements(x) + (n - 1),
-             .y = elements(y) + (n - 1),
-             .z = mutable_elements(z)});
-  on.scale(elements(z), factor, mutable_elements(z), z.numel(), Accumulate::no);
+void add_distances(const Tensor& x, const Tensor& y, Tensor& z) {
+  count_elements(3 * z.numel());
+  backend_of("add_distances", z, x, y)
+      .binary({.op = BinaryOp::add,
+               .extents = square_of(z.rows()),
+               .x_strides = seen_from_rows(x),
+               .y_strides = seen_from_columns(y),
+               .z_strides = strides_of_two(z.row_stride(), 1),
+               .x = elements(x) + middle(x),
+               .y = elements(y) + middle(y),
+               .z = mutable_elements(z)});
 }
 
-void add_distances_backward(const Tensor& z, float factor, Tensor& x, Tensor& y) {
-  const int64_t n = z.rows();
-  count_elements(3 * z.numel());
+void add_distances_backward(const Tensor& z, Tensor& x, Tensor& y) {
+  count_elements(4 * z.numel());
   const Backend& on = backend_of("add_distances_backward", z, x, y);
-  const Tensor one = Tensor::full(Shape{}, factor, z.device());
-  const DistanceStrides strides(n);
-  const auto put = [&](Tensor& to, const Extents& of_table) {
-    to.fill_zero();
+  const Tensor one = Tensor::full(Shape{}, 1, z.device());
+  const auto put = [&](Tensor& table, const Extents& strides) {
     on.binary({.op = BinaryOp::multiply,
-               .extents = strides.extents,
-               .x_strides = strides.square,
-               .z_strides = of_table,
+               .extents = square_of(z.rows()),
+               .x_strides = strides_of_two(z.row_stride(), 1),
+               .z_strides = strides,
                .x = elements(z),
                .y = elements(one),
-               .z = mutable_elements(to) + (n - 1)});
+               .z = mutable_elements(table) + middle(table)});
   };
-  put(x, strides.seen_from_rows);
-  put(y, strides.seen_from_columns);
+  put(x, seen_from_rows(x));
+  put(y, seen_from_columns(y));
 }
 
 void sum_to(const Tensor& x, float factor, Tensor& y, Accumulate accumulate) {

@@ -336,32 +336,48 @@ Variable MultiheadAttention::attend(const Heads& heads, const AttentionMask& mas
   return linear(result.output, out_, context.weight_layout());
 }
 
-// One sequence after the other, as each has scores of its own.
+// In groups of sequences, as the scores by distance of all could be many.
 Variable MultiheadAttention::attend_by_distances(const Heads& heads, const Offsets& offsets,
                                                  const AttentionMask& mask, ForwardContext& context) const {
   if (mask.keep.defined() || mask.bias.defined() || !k_ || options_.key_heads != options_.heads)
     throw UsageError(
         "attention: disentangled positions: expected as many heads of keys as of queries, no keep and no "
-        "bias, "
-        "found others");
+        "bias, found others");
+  constexpr int64_t kMostScores = int64_t{4} << 20;  // of a group
   const WeightLayout layout = context.weight_layout();
   const Variable of_keys = to_f32(linear(mask.distances.of_keys, *k_, layout)),
                  of_queries = to_f32(linear(mask.distances.of_queries, *q_, layout));
   const int64_t longest = (of_keys.value().rows() + 1) / 2;
-  Dropout dropout = context.dropout(options_.dropout);
-  std::vector<Variable> outputs;
-  std::vector<Tensor> weights;
+  const Dropout dropout = context.dropout(options_.dropout);
   const Variable queries = contiguous("attention", heads.query), keys = contiguous("attention", heads.key),
                  values = contiguous("attention", heads.value);
-  for (int64_t s = 0; s < offsets.sequences(); ++s) {
-    const int64_t first = offsets.begin(s), n = offsets.length(s);
-    if (n == 0) continue;
-    const auto rows = [&](const Variable& x) { return slice(x, 0, first, n); };
-    const auto nearest = [&](const Variable& x) { return slice(x, 0, longest - n, 2 * n - 1); };
+  std::vector<Variable> outputs;
+  std::vector<Tensor> weights;
+  for (int64_t s = 0; s < offsets.sequences();) {
+    const int64_t first = offsets.begin(s);
+    std::vector<int32_t> ends{0};
+    for (int64_t n = 0; s < offsets.sequences(); ++s) {
+      n = std::max(n, offsets.length(s));
+      if (ends.size() > 1 && std::ssize(ends) * options_.heads * n * n > kMostScores) break;
+      ends.push_back(static_cast<int32_t>(offsets.end(s) - first));
+    }
+    const Offsets group(std::move(ends));
+    const int64_t tokens = group.tokens(), n = group.max_length();
+    if (tokens == 0) {
+      weights.resize(weights.size() + static_cast<size_t>(context.observer ? group.sequences() : 0));
+      continue;
+    }
+    const auto rows = [&](const Variable& x) {
+      return tokens == x.shape()[0] ? x : slice(x, 0, first, tokens);
+    };
+    const auto nearest = [&](const Variable& x) {
+      return n == longest ? x : slice(x, 0, longest - n, 2 * n - 1);
+    };
     const Variable query = rows(queries), key = rows(keys);
     AttentionOptions options = description(true);
     options.causal = mask.causal;
-    options.bias = distance_scores(to_f32(query), to_f32(key), nearest(of_keys), nearest(of_queries),
+    options.query_offsets = options.key_offsets = group;
+    options.bias = distance_scores(to_f32(query), to_f32(key), nearest(of_keys), nearest(of_queries), group,
                                    options_.heads, *options_.variant.scale);
     options.dropout = dropout;
     options.dropout.first_row += static_cast<uint32_t>(first);
@@ -373,7 +389,7 @@ Variable MultiheadAttention::attend_by_distances(const Heads& heads, const Offse
   }
   if (context.observer) context.observer(NameScope::current(), weights);
   if (outputs.empty()) outputs.push_back(values);
-  return linear(concatenate(outputs, 0), out_, layout);
+  return linear(outputs.size() == 1 ? outputs.front() : concatenate(outputs, 0), out_, layout);
 }
 
 Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, KeyValueCache& cache,

@@ -180,38 +180,44 @@ TEST(Gradients, BiasByDistance) {
   EXPECT_THROW(relative_position_bias(random_tensor({8}, 1), buckets), ShapeError);
 }
 
-// Queries and keys are columns of wider matrices.
+// Queries and keys are columns of wider matrices, of sequences of several lengths.
 TEST(Gradients, ScoresByDistance) {
   constexpr int64_t kHeads = 2, kWidth = 3;
   constexpr float kScale = 0.4f;
-  for (const int64_t n : {1, 4}) {
-    const auto scores = [](const auto& in) {
+  for (const Offsets& offsets : {Offsets({0, 1}), Offsets({0, 4}), Offsets({0, 2, 2, 6, 7})}) {
+    const int64_t tokens = offsets.tokens(), longest = offsets.max_length();
+    const auto scores = [=](const auto& in) {
       constexpr int64_t kColumns = kHeads * kWidth;
       return distance_scores(in[0].columns(0, kColumns), in[0].columns(kColumns, kColumns), in[1], in[2],
-                             kHeads, kScale);
+                             offsets, kHeads, kScale);
     };
-    const std::vector<Tensor> inputs{random_tensor({n, 13}, 1), random_tensor({2 * n - 1, 6}, 2),
-                                     random_tensor({2 * n - 1, 6}, 3)};
+    const std::vector<Tensor> inputs{random_tensor({tokens, 13}, 1), random_tensor({2 * longest - 1, 6}, 2),
+                                     random_tensor({2 * longest - 1, 6}, 3)};
     check_gradients({.function = scores, .inputs = inputs});
     const Tensor y = scores(std::vector<Variable>(inputs.begin(), inputs.end())).value();
-    ASSERT_EQ(y.shape(), (Shape{1, kHeads, n, n}));
-    for (int64_t h = 0; h < kHeads; ++h) {
-      for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j < n; ++j) {
-          double sum = 0;
-          for (int64_t c = 3 * h; c < 3 * h + 3; ++c) {
-            sum += double{inputs[0].at(i, c)} * double{inputs[1].at(j - i + n - 1, c)} +
-                   double{inputs[0].at(j, 6 + c)} * double{inputs[2].at(i - j + n - 1, c)};
+    ASSERT_EQ(y.shape(), (Shape{offsets.sequences(), kHeads, longest, longest}));
+    for (int64_t s = 0; s < offsets.sequences(); ++s) {
+      const int64_t first = offsets.begin(s), n = offsets.length(s);
+      for (int64_t h = 0; h < kHeads; ++h) {
+        for (int64_t i = 0; i < longest; ++i) {
+          for (int64_t j = 0; j < longest; ++j) {
+            double sum = 0;
+            for (int64_t c = 3 * h; c < 3 * h + 3 && i < n && j < n; ++c) {
+              sum += double{inputs[0].at(first + i, c)} * double{inputs[1].at(j - i + longest - 1, c)} +
+                     double{inputs[0].at(first + j, 6 + c)} * double{inputs[2].at(i - j + longest - 1, c)};
+            }
+            EXPECT_NEAR(y.at(s, h, i, j), kScale * sum, 1e-5);
           }
-          EXPECT_NEAR(y.at(0, h, i, j), kScale * sum, 1e-5);
         }
       }
     }
   }
   const Tensor rows = random_tensor({4, 6}, 1), distances = random_tensor({7, 6}, 2);
-  EXPECT_THROW(distance_scores(rows, rows, distances, rows, 2, 1), ShapeError);
-  EXPECT_THROW(distance_scores(rows, distances, distances, distances, 2, 1), ShapeError);
-  EXPECT_THROW(distance_scores(rows, rows, distances, distances, 4, 1), ShapeError);
+  const Offsets one({0, 4});
+  EXPECT_THROW(distance_scores(rows, rows, distances, rows, one, 2, 1), ShapeError);
+  EXPECT_THROW(distance_scores(rows, distances, distances, distances, one, 2, 1), ShapeError);
+  EXPECT_THROW(distance_scores(rows, rows, distances, distances, one, 4, 1), ShapeError);
+  EXPECT_THROW(distance_scores(rows, rows, distances, distances, Offsets({0, 2, 4}), 2, 1), ShapeError);
 }
 
 TEST(Gradients, ReshapeAndColumns) {
