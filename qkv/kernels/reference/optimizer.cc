@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "qkv/kernels/reference/doubles.h"
+
 namespace qkv::kernels::reference {
 namespace {
 

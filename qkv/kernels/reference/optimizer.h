@@ -2,6 +2,7 @@
 // The update rules in double precision, element by element, with which tests compare the fast ones.
 // Arguments: qkv/kernels/backend.h.
 
+#include "qkv/kernels/backend/elements.h"
 #include "qkv/kernels/backend/optimizer.h"
 
 namespace qkv::kernels::reference {

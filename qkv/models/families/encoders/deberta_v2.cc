@@ -81,8 +81,8 @@ void table(const Fields& fields, Described<TextEncoderConfig>& model) {
   config.max_positions = positions;
   config.masked_language_activation = layer.activation;
   // Of contents with contents, contents with distances, and distances with contents.
-  if (layer.heads > 0)
-    layer.attention.scale = 1 / std::sqrt(3 * static_cast<float>(layer.d_model / layer.heads));
+  const int64_t d_k = layer.heads > 0 ? layer.d_model / layer.heads : 1;
+  layer.attention.scale = 1 / std::sqrt(3 * static_cast<float>(d_k));
 }
 
 WeightMap weight_map(const TextEncoderConfig& config) {
