@@ -320,18 +320,22 @@ AttentionOptions MultiheadAttention::description(bool self) const {
           .key_heads = options_.key_heads};
 }
 
-Variable MultiheadAttention::attend(const Heads& heads, const AttentionMask& mask, ForwardContext& context,
-                                    AttentionOptions options) const {
+AttentionResult MultiheadAttention::attended(const Heads& heads, const AttentionMask& mask,
+                                             const ForwardContext& context, AttentionOptions options) const {
   options.causal = mask.causal;
   options.alignment = mask.alignment;
   options.keep = mask.keep;
   options.bias = mask.bias;
   options.relative_bias = mask.relative_bias;
-  options.dropout = context.dropout(options_.dropout);
   if (context.training) options.operands = context.operands;
   options.return_weights = static_cast<bool>(context.observer);
-  const AttentionResult result =
-      multihead_attention(heads.query, heads.key, heads.value, options_.heads, options);
+  return multihead_attention(heads.query, heads.key, heads.value, options_.heads, options);
+}
+
+Variable MultiheadAttention::attend(const Heads& heads, const AttentionMask& mask, ForwardContext& context,
+                                    AttentionOptions options) const {
+  options.dropout = context.dropout(options_.dropout);
+  const AttentionResult result = attended(heads, mask, context, std::move(options));
   if (context.observer) context.observer(NameScope::current(), result.weights);
   return linear(result.output, out_, context.weight_layout());
 }
@@ -373,17 +377,15 @@ Variable MultiheadAttention::attend_by_distances(const Heads& heads, const Offse
     const auto nearest = [&](const Variable& x) {
       return n == longest ? x : slice(x, 0, longest - n, 2 * n - 1);
     };
-    const Variable query = rows(queries), key = rows(keys);
+    const Heads own{rows(queries), rows(keys), rows(values)};
+    AttentionMask with_scores = mask;
+    with_scores.bias = distance_scores(to_f32(own.query), to_f32(own.key), nearest(of_keys),
+                                       nearest(of_queries), group, options_.heads, *options_.variant.scale);
     AttentionOptions options = description(true);
-    options.causal = mask.causal;
     options.query_offsets = options.key_offsets = group;
-    options.bias = distance_scores(to_f32(query), to_f32(key), nearest(of_keys), nearest(of_queries), group,
-                                   options_.heads, *options_.variant.scale);
     options.dropout = dropout;
     options.dropout.first_row += static_cast<uint32_t>(first);
-    if (context.training) options.operands = context.operands;
-    options.return_weights = static_cast<bool>(context.observer);
-    AttentionResult result = multihead_attention(query, key, rows(values), options_.heads, options);
+    const AttentionResult result = attended(own, with_scores, context, std::move(options));
     outputs.push_back(result.output);
     weights.insert(weights.end(), result.weights.begin(), result.weights.end());
   }

@@ -142,6 +142,9 @@ class MultiheadAttention {
   // This attention's description, without masks and sequences; cross attention has no positions and no
   // window.
   AttentionOptions description(bool self) const;
+  // Without the output projection.
+  AttentionResult attended(const Heads& heads, const AttentionMask& mask, const ForwardContext& context,
+                           AttentionOptions options) const;
   Variable attend(const Heads& heads, const AttentionMask& mask, ForwardContext& context,
                   AttentionOptions options) const;
   Variable attend_by_distances(const Heads& heads, const Offsets& offsets, const AttentionMask& mask,

@@ -19,7 +19,7 @@ inline void split(const Matrix& from, int parts, uint16_t* to) {
   });
 }
 
-// A matrix as a sum of so many. One part of a matrix of bf16 is read in place.
+// A matrix split into parts of bf16. A matrix of bf16 has one part, which is read in place.
 class Parts {
  public:
   Parts(const Matrix& from, int parts) : size_(from.rows * from.cols), stride_(from.cols) {
