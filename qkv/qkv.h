@@ -30,7 +30,7 @@
 #include "qkv/ops/tape.h"
 #include "qkv/ops/variable.h"
 
-#include "qkv/nn/attention.h"
+#include "qkv/nn/attention/attention.h"
 #include "qkv/nn/decoder.h"
 #include "qkv/nn/embedding.h"
 #include "qkv/nn/encoder.h"

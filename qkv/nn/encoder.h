@@ -5,8 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "qkv/nn/attention/attention.h"
+#include "qkv/nn/attention/relative_positions.h"
 #include "qkv/nn/layer_options.h"
-#include "qkv/nn/relative_positions.h"
 
 namespace qkv::nn {
 

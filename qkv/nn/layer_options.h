@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "qkv/nn/attention.h"
+#include "qkv/nn/attention/multihead_attention_options.h"
 #include "qkv/nn/experts.h"
 #include "qkv/nn/feed_forward.h"
 #include "qkv/nn/norm.h"

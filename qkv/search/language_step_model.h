@@ -5,7 +5,7 @@
 #include <span>
 
 #include "qkv/models/language_model.h"
-#include "qkv/nn/prefix_cache.h"
+#include "qkv/nn/attention/prefix_cache.h"
 #include "qkv/search/step_model.h"
 
 namespace qkv::search {

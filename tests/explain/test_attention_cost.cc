@@ -2,7 +2,7 @@
 
 #include "qkv/explain/cost.h"
 #include "qkv/kernels/counters.h"
-#include "qkv/nn/attention.h"
+#include "qkv/nn/attention/attention.h"
 
 namespace qkv::explain {
 namespace {

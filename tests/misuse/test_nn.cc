@@ -4,11 +4,11 @@
 
 #include <limits>
 
+#include "qkv/nn/attention/prefix_cache.h"
 #include "qkv/nn/decoder.h"
 #include "qkv/nn/embedding.h"
 #include "qkv/nn/encoder.h"
 #include "qkv/nn/named_parameters.h"
-#include "qkv/nn/prefix_cache.h"
 #include "qkv/nn/weights_file.h"
 #include "qkv/ops/rotary.h"
 #include "tests/support/misuse.h"

@@ -1,6 +1,6 @@
 // KV caches: memory, sharing, and chunked prompts.
 
-#include "qkv/nn/cache.h"
+#include "qkv/nn/attention/cache.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/philox.h"
+#include "qkv/nn/attention/prefix_cache.h"
 #include "qkv/nn/decoder.h"
-#include "qkv/nn/prefix_cache.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"

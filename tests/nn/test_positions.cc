@@ -8,9 +8,9 @@
 #include <string>
 
 #include "qkv/base/error.h"
+#include "qkv/nn/attention/relative_positions.h"
 #include "qkv/nn/decoder.h"
 #include "qkv/nn/encoder.h"
-#include "qkv/nn/relative_positions.h"
 #include "qkv/ops/activation.h"
 #include "qkv/ops/general/weighted_sum.h"
 #include "qkv/ops/rotary.h"

@@ -1,4 +1,4 @@
-#include "qkv/nn/cache.h"
+#include "qkv/nn/attention/cache.h"
 
 #include <algorithm>
 #include <iterator>

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "qkv/nn/attention.h"
+#include "qkv/nn/attention/attention.h"
 #include "qkv/nn/norm.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/nn/positions.h"

@@ -1,4 +1,4 @@
-#include "qkv/nn/latent_attention.h"
+#include "qkv/nn/attention/latent_attention.h"
 
 #include "qkv/base/error.h"
 #include "qkv/ops/general/contiguous.h"

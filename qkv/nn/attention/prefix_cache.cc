@@ -1,4 +1,4 @@
-#include "qkv/nn/prefix_cache.h"
+#include "qkv/nn/attention/prefix_cache.h"
 
 #include <algorithm>
 #include <utility>

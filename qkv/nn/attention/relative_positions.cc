@@ -1,4 +1,4 @@
-#include "qkv/nn/relative_positions.h"
+#include "qkv/nn/attention/relative_positions.h"
 
 #include <algorithm>
 #include <cmath>

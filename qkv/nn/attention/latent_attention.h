@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "qkv/nn/attention.h"
+#include "qkv/nn/attention/attention.h"
 
 namespace qkv::nn {
 
