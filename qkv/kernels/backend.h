@@ -33,6 +33,7 @@
 #include "qkv/kernels/backend/optimizer.h"
 #include "qkv/kernels/backend/product.h"
 #include "qkv/kernels/backend/rotary.h"
+#include "qkv/kernels/backend/router.h"
 #include "qkv/kernels/backend/segments.h"
 #include "qkv/kernels/dropout.h"
 #include "qkv/kernels/kinds.h"
@@ -57,6 +58,17 @@ struct Backend {
   // c (+)= a b + bias; bias [columns of b] may be null.
   void (*matmul)(const Matrix& a, const PreparedMatrix& b, const float* bias, const MutableMatrix& c,
                  Accumulate accumulate);
+  // Views, alike in dtypes and shapes, of which each row is multiplied by one. Biases: one each, which may be
+  // null. The views must outlive the result.
+  std::unique_ptr<const PreparedMatrix> (*choices)(std::span<const PreparedMatrix* const> views,
+                                                   std::span<const float* const> biases);
+  // c[r] = a[r / (rows of c / rows of a)] times view chosen[r], with its bias: few rows, whose choice the
+  // host does not know.
+  void (*matmul_chosen)(const Matrix& a, const PreparedMatrix& choices, const int32_t* chosen,
+                        const MutableMatrix& c);
+  // The rows of a up to which it is faster than the copy of the choice to the host, and a product for each
+  // view; 0: never.
+  int64_t (*chosen_rows)();
   // c (+)= a^T b, the gradient of a weight. The order of summation depends on the number of rows only.
   void (*matmul_transposed_a)(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,
                               DType operands);
@@ -128,6 +140,11 @@ struct Backend {
   void (*softmax_backward)(const SoftmaxBackward& arguments);
   void (*label_loss)(const LabelLossForward& arguments);
   void (*label_loss_backward)(const LabelLossBackward& arguments);
+
+  // Routing of tokens to experts.
+  void (*choose_experts)(const ExpertChoice& arguments);
+  void (*expert_weights)(const ExpertWeights& arguments);
+  void (*expert_weights_backward)(const ExpertWeightsBackward& arguments);
 
   // Arithmetic with broadcasting, sums, and products of computed values.
   void (*binary)(const Broadcast& arguments);

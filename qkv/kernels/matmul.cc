@@ -52,11 +52,30 @@ WeightView::WeightView(std::span<const QuantizedTensor> blocks) {
     rows.push_back(weight_rows(block));
     bytes_ += block.values.bytes();
   }
-  const std::shared_ptr<const PreparedMatrix> view = backend(blocks.front().values.device()).view(rows);
+  device_ = blocks.front().values.device();
+  const std::shared_ptr<const PreparedMatrix> view = backend(device_).view(rows);
   // Keeps the weights alive as long as pointers to them.
   using Kept = std::pair<std::shared_ptr<const PreparedMatrix>, std::vector<QuantizedTensor>>;
   const auto kept = std::make_shared<const Kept>(view, std::vector(blocks.begin(), blocks.end()));
   prepared_ = {kept, view.get()};
+}
+
+ChosenViews::ChosenViews(std::span<const WeightView> views, std::span<const Tensor> biases)
+    : bytes_(views.front().bytes()) {
+  std::vector<const PreparedMatrix*> addresses;
+  std::vector<const float*> of_biases;
+  for (const WeightView& one : views) addresses.push_back(one.prepared().get());
+  for (const Tensor& bias : biases) of_biases.push_back(input(bias));
+  const std::shared_ptr<const PreparedMatrix> all =
+      backend(views.front().device()).choices(addresses, of_biases);
+  struct Kept {
+    std::vector<WeightView> views;
+    std::vector<Tensor> biases;
+    std::shared_ptr<const PreparedMatrix> all;
+  };
+  const auto kept =
+      std::make_shared<const Kept>(Kept{{views.begin(), views.end()}, {biases.begin(), biases.end()}, all});
+  prepared_ = {kept, all.get()};
 }
 
 void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, Tensor& c, Accumulate accumulate) {
@@ -70,6 +89,16 @@ void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, Tensor& c,
   backend_of("matmul", a, bias, c)
       .matmul(matrix(a), *b.prepared(), address(bias), mutable_matrix(c), accumulate);
 }
+
+void matmul_chosen(const Tensor& a, const ChosenViews& b, const Tensor& chosen, Tensor& c) {
+  count_macs(static_cast<uint64_t>(a.dim(1) * c.numel()));
+  count_elements(a.numel() + c.numel());
+  count_bytes(static_cast<int64_t>(b.bytes()) * c.dim(0));
+  backend_of("matmul_chosen", a, chosen, c)
+      .matmul_chosen(matrix(a), *b.prepared(), input<int32_t>(chosen), mutable_matrix(c));
+}
+
+int64_t chosen_rows(Device device) { return backend(device).chosen_rows(); }
 
 void matmul_transposed_a(const Tensor& a, const Tensor& b, Tensor& c, Accumulate accumulate, DType operands) {
   count_macs(static_cast<uint64_t>(a.numel() * b.dim(1)));

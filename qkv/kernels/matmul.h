@@ -48,6 +48,24 @@ class WeightView {
 
   bool empty() const { return prepared_ == nullptr; }
   size_t bytes() const { return bytes_; }  // of the weights
+  Device device() const { return device_; }
+  const std::shared_ptr<const PreparedMatrix>& prepared() const { return prepared_; }
+
+ private:
+  size_t bytes_ = 0;
+  Device device_ = Device::cpu;
+  std::shared_ptr<const PreparedMatrix> prepared_;
+};
+
+// Views alike in dtypes and shapes, each with a bias [n] or an undefined one, of which a row of a product is
+// multiplied by one.
+class ChosenViews {
+ public:
+  ChosenViews() = default;
+  ChosenViews(std::span<const WeightView> views, std::span<const Tensor> biases);
+
+  bool empty() const { return prepared_ == nullptr; }
+  size_t bytes() const { return bytes_; }  // of one view's weights
   const std::shared_ptr<const PreparedMatrix>& prepared() const { return prepared_; }
 
  private:
@@ -59,6 +77,12 @@ class WeightView {
 void matmul(const Tensor& a, const PackedMatrix& b, const Tensor& bias, Tensor& c, Accumulate accumulate);
 // Likewise with weights in place. The bits of a column do not depend on other columns.
 void matmul(const Tensor& a, const WeightView& b, const Tensor& bias, Tensor& c, Accumulate accumulate);
+
+// c[r] = a[r / (rows of c / rows of a)] b_{chosen[r]} + its bias, with chosen i32 [rows of c] on the device:
+// for few rows.
+void matmul_chosen(const Tensor& a, const ChosenViews& b, const Tensor& chosen, Tensor& c);
+// The rows of a up to which it is faster than to wait for the choice; 0: never.
+int64_t chosen_rows(Device device);
 
 // c (+)= a^T b, with a [rows, m], b [rows, n], c [m, n]: the gradient of a weight. The order of summation
 // depends on the number of rows only.

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "qkv/nn/feed_forward.h"
+#include "qkv/ops/general/router.h"
+#include "qkv/ops/linear_chosen.h"
 
 namespace qkv::nn {
 
@@ -49,7 +51,8 @@ inline constexpr int64_t kMaxExperts = 32768;
 
 // y = sum over the chosen experts of a token, the best first, of weight_e FFN_e(x) (Shazeer et al.
 // 2017, equations 1 to 5, without noise). The logits are x W_r^T + b_r. The rows of a batch are grouped by
-// expert, each of which computes its own as one product. A row's bits do not depend on others.
+// expert, each of which computes its own as one product; those of few tokens on a device, as in decoding, are
+// not, so that the host need not wait for the choice. A row's bits do not depend on others.
 class Experts final : public FeedForward {
  public:
   // `expert`: of each; the shared one has another width. Throws UsageError for invalid options.
@@ -61,22 +64,19 @@ class Experts final : public FeedForward {
   void visit(const ParameterVisitor& visitor) const override;
 
  private:
-  // The softmax of each row of logits, or their sigmoids.
-  Variable probabilities(const Variable& logits) const;
-  // Those by which experts are chosen, from logits: [tokens, count].
-  Tensor scores(const Tensor& logits) const;
-  // Scores on the host, those of groups that are not chosen -infinity.
-  Tensor within_groups(const Tensor& scores) const;
-  // The logits of each token and each of its experts that compete with the expert, the others -infinity:
-  // [tokens * per_token, experts]. `host`: the logits on the host.
-  Variable competing(const Variable& logits, const Tensor& host, const Tensor& chosen) const;
-  // [tokens * per_token, 1], in the order of `chosen` [tokens, per_token]. `host`: the scores on the host.
-  Variable weights(const Variable& logits, const Tensor& host, const Tensor& chosen) const;
+  // The results of the experts for x [tokens, d_model], f32 [pairs, d_model], in the order of chosen.
+  // weights: those of the pairs, [pairs, 1].
+  Variable by_pairs(const Variable& x, const Tensor& chosen, const Variable& weights) const;
+  // Likewise, the rows of an expert together; chosen on the host.
+  Variable by_experts(const Variable& x, const Tensor& chosen, const Variable& weights,
+                      ForwardContext& context) const;
 
   ExpertOptions options_;
   Parameter router_weight_, router_bias_, correction_bias_;
   LinearWeights router_;
+  RouterRule rule_;
   std::vector<DenseFeedForward> experts_;
+  std::optional<LinearChoices> inner_, outer_;  // of the experts
   std::optional<DenseFeedForward> shared_;
   std::optional<Linear> shared_gate_;
 };

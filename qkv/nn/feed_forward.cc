@@ -21,7 +21,15 @@ Variable clamped_gate(const Variable& gate, const Variable& up, const GateClamp&
   return dropout.active() ? activate(y, Activation::identity, dropout) : y;
 }
 
-LinearOptions inner(const DenseFeedForwardOptions& options) {
+// Of gate and fc1 side by side.
+Variable gated_inner(const Variable& both, Activation activation, const GateClamp& clamp,
+                     const Dropout& dropout) {
+  const int64_t d_ff = both.value().cols() / 2;
+  const Variable gate = both.columns(0, d_ff), up = both.columns(d_ff, d_ff);
+  return clamp.limit > 0 ? clamped_gate(gate, up, clamp, dropout) : gated(gate, up, activation, dropout);
+}
+
+LinearOptions inner_options(const DenseFeedForwardOptions& options) {
   return {.inputs = options.d_model, .outputs = options.d_ff, .bias = options.bias && options.inner_bias};
 }
 
@@ -36,7 +44,7 @@ Variable softplus(const Parameter& x) {
 }  // namespace
 
 DenseFeedForward::DenseFeedForward(const DenseFeedForwardOptions& options)
-    : fc1_(inner(options)),
+    : fc1_(inner_options(options)),
       fc2_({.inputs = options.d_ff, .outputs = options.d_model, .bias = options.bias}),
       activation_(options.activation),
       clamp_(options.clamp),
@@ -52,7 +60,7 @@ DenseFeedForward::DenseFeedForward(const DenseFeedForwardOptions& options)
     alpha_n_ = Parameter(Shape{1}, {Initializer::Kind::zeros});
   }
   if (!options.gated) return;
-  gate_.emplace(inner(options));
+  gate_.emplace(inner_options(options));
   both_.emplace(std::vector{gate_->weight().weight(), fc1_.weight().weight()},
                 std::vector{gate_->bias().variable, fc1_.bias().variable});
 }
@@ -61,14 +69,9 @@ Variable DenseFeedForward::operator()(const Variable& x, ForwardContext& context
   const Dropout dropout = context.dropout(dropout_);
   if (gate_) {
     const Variable inner = linear(x, *both_, context.weight_layout());
-    const int64_t d_ff = inner.value().cols() / 2;
-    return fc2_.of(
-        [gate = inner.columns(0, d_ff), up = inner.columns(d_ff, d_ff), activation = activation_,
-         clamp = clamp_, dropout] {
-          return clamp.limit > 0 ? clamped_gate(gate, up, clamp, dropout)
-                                 : gated(gate, up, activation, dropout);
-        },
-        {inner}, context);
+    return fc2_.of([inner, activation = activation_, clamp = clamp_,
+                    dropout] { return gated_inner(inner, activation, clamp, dropout); },
+                   {inner}, context);
   }
   if (alpha_p_.defined())
     return fc2_(activate(xielu(fc1_(x, context)), Activation::identity, dropout), context);
@@ -79,6 +82,11 @@ Variable DenseFeedForward::operator()(const Variable& x, ForwardContext& context
   const Variable inner = fc1_(x, context);
   return fc2_.of([inner, activation = activation_, dropout] { return activate(inner, activation, dropout); },
                  {inner}, context);
+}
+
+Variable DenseFeedForward::activated(const Variable& inner) const {
+  if (gate_) return gated_inner(inner, activation_, clamp_, {});
+  return alpha_p_.defined() ? xielu(inner) : activate(inner, activation_);
 }
 
 Variable DenseFeedForward::xielu(const Variable& x) const {

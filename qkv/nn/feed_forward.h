@@ -51,6 +51,11 @@ class DenseFeedForward final : public FeedForward {
   // "fc1", "fc2" and, if gated, "gate"; with xIELU "xielu.alpha_p" and "xielu.alpha_n".
   void visit(const ParameterVisitor& visitor) const override;
 
+  // For inference: FFN(x) = outer(activated(inner(x))).
+  const LinearWeights& inner() const { return gate_ ? *both_ : fc1_.map(); }
+  Variable activated(const Variable& inner) const;
+  const LinearWeights& outer() const { return fc2_.map(); }
+
  private:
   Variable xielu(const Variable& x) const;
 

@@ -37,6 +37,7 @@ class Linear {
   Variable operator()(const Variable& x, kernels::Activation activation) const;
   void visit(const ParameterVisitor& visitor) const;
 
+  const LinearWeights& map() const { return weights_; }
   const Parameter& weight() const { return weight_; }
   const Parameter& bias() const { return bias_; }  // undefined if there is none
 

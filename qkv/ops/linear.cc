@@ -154,6 +154,11 @@ std::shared_ptr<const LinearProduct::RightHandSide> LinearProduct::right_hand_si
     return std::make_shared<const RightHandSide>(
         RightHandSide{PackedMatrix::transposed(dequantized(state.weights), operands()), {}, state.bias()});
   }
+  return in_place(weights_);
+}
+
+std::shared_ptr<const LinearProduct::RightHandSide> LinearProduct::in_place(const LinearWeights& weights) {
+  LinearWeights::State& state = weights.state();
   const std::lock_guard lock(state.mutex);
   if (!state.current()) {
     const ProfileScope profile("packing");

@@ -20,6 +20,8 @@ LinearInputs::LinearInputs(Observer observer) : observer_(std::move(observer)) {
 
 LinearInputs::~LinearInputs() { observer_in_use = nullptr; }
 
+bool LinearInputs::observed() { return observer_in_use != nullptr; }
+
 void LinearInputs::report(const Tensor& x, const std::vector<Weight>& weights) {
   if (const Observer* const observer = observer_in_use) (*observer)(x, weights);
 }

@@ -21,6 +21,8 @@ class LinearInputs {
   LinearInputs(const LinearInputs&) = delete;
   LinearInputs& operator=(const LinearInputs&) = delete;
 
+  // Whether there is one.
+  static bool observed();
   static void report(const Tensor& x, const std::vector<Weight>& weights);
 
  private:

@@ -25,6 +25,8 @@ class LinearProduct {
   };
   std::shared_ptr<const RightHandSide> right_hand_side() const;
   // y [rows, n] = x W^T + bias for a range of rows of x; the bias may be undefined.
+  // That of weights in place, made again if a weight or bias has changed.
+  static std::shared_ptr<const RightHandSide> in_place(const LinearWeights& weights);
   static void multiply(const Tensor& x, const RightHandSide& right, const Tensor& bias, Tensor& y);
   // The weights packed for dx = dy W.
   kernels::PackedMatrix packed_for_backward() const;

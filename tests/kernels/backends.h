@@ -46,6 +46,12 @@ class Call {
     outputs_.push_back(tensors_.back());
     return whole + misaligned_;
   }
+  int32_t* integers(int64_t count) {
+    Tensor all = Tensor::zeros({count}, DType::i32, device_);
+    for (int64_t i = 0; i < count; ++i)
+      numbers_.emplace_back([all, i] { return static_cast<double>(to_host(all).data<int32_t>()[i]); });
+    return address<int32_t>(all);
+  }
   // A result of one number.
   template <class T>
   T* result() {

@@ -1,6 +1,7 @@
 #include "qkv/kernels/backend.h"
 
 #include <utility>
+#include <vector>
 
 #include "qkv/kernels/cpu/kernels.h"
 #include "qkv/kernels/cpu/matmul.h"
@@ -38,6 +39,29 @@ void matmul_with_prepared(const Matrix& a, const PreparedMatrix& b, const float*
   cpu::matmul(a, right.packed, bias, c, accumulate);
 }
 
+struct Choices final : PreparedMatrix {
+  std::vector<const PreparedMatrix*> views;
+  std::vector<const float*> biases;
+};
+
+Prepared choices(std::span<const PreparedMatrix* const> views, std::span<const float* const> biases) {
+  auto all = std::make_unique<Choices>();
+  all->views.assign(views.begin(), views.end());
+  all->biases.assign(biases.begin(), biases.end());
+  return all;
+}
+
+void matmul_chosen(const Matrix& a, const PreparedMatrix& prepared, const int32_t* chosen,
+                   const MutableMatrix& c) {
+  const auto& all = static_cast<const Choices&>(prepared);
+  for (int64_t r = 0; r < c.rows; ++r) {
+    const auto choice = static_cast<size_t>(chosen[r]);
+    const Matrix row{a.data + r / (c.rows / a.rows) * a.stride, 1, a.cols, a.stride};
+    matmul_with_prepared(row, *all.views[choice], all.biases[choice],
+                         {c.data + r * c.stride, 1, c.cols, c.stride}, Accumulate::no);
+  }
+}
+
 constexpr Backend kCpuBackend{
     .memory = []() -> DeviceMemory* { return nullptr; },
     .pack_transposed = pack_transposed,
@@ -45,6 +69,9 @@ constexpr Backend kCpuBackend{
     .has_fast_bf16 = cpu::has_fast_bf16,
     .view = view,
     .matmul = matmul_with_prepared,
+    .choices = choices,
+    .matmul_chosen = matmul_chosen,
+    .chosen_rows = [] { return int64_t{1}; },
     .matmul_transposed_a = cpu::matmul_transposed_a,
     .round_to_bf16 = cpu::round_to_bf16,
     .round_to_f16 = cpu::round_to_f16,
@@ -75,6 +102,9 @@ constexpr Backend kCpuBackend{
     .softmax_backward = cpu::softmax_backward,
     .label_loss = cpu::label_loss,
     .label_loss_backward = cpu::label_loss_backward,
+    .choose_experts = cpu::choose_experts,
+    .expert_weights = cpu::expert_weights,
+    .expert_weights_backward = cpu::expert_weights_backward,
     .binary = cpu::binary,
     .sum_axis = cpu::sum_axis,
     .batched_product = cpu::batched_product,

@@ -3,6 +3,7 @@
 #include "qkv/kernels/cuda/kernels.h"
 #include "qkv/kernels/cuda/library.h"
 #include "qkv/kernels/cuda/memory.h"
+#include "qkv/kernels/cuda/products.h"
 
 namespace qkv::kernels::cuda {
 namespace {
@@ -14,6 +15,9 @@ constexpr Backend kBackend{
     .has_fast_bf16 = [] { return true; },
     .view = view,
     .matmul = matmul,
+    .choices = choices,
+    .matmul_chosen = matmul_chosen,
+    .chosen_rows = [] { return kFewRows; },
     .matmul_transposed_a = matmul_transposed_a,
     .round_to_bf16 = round_to_bf16,
     .round_to_f16 = round_to_f16,
@@ -44,6 +48,9 @@ constexpr Backend kBackend{
     .softmax_backward = softmax_backward,
     .label_loss = label_loss,
     .label_loss_backward = label_loss_backward,
+    .choose_experts = choose_experts,
+    .expert_weights = expert_weights,
+    .expert_weights_backward = expert_weights_backward,
     .binary = binary,
     .sum_axis = sum_axis,
     .batched_product = batched_product,

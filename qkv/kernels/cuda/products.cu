@@ -28,6 +28,14 @@ struct RightHandSide final : PreparedMatrix {
   Operand operand() const { return {packed.get(), cols, transposed}; }
 };
 
+// Views of which each row is multiplied by one: their blocks, those of a view side by side.
+struct Choices final : PreparedMatrix {
+  std::vector<WeightRows> layouts;  // of the first view; the others differ in their addresses alone
+  std::vector<bool> aligned;
+  std::optional<Array<WeightRows>> blocks;
+  std::optional<Array<const float*>> biases;
+};
+
 void copy_widened(const Matrix& a, float* to) {
   for_each(a.rows * a.cols,
            [=] QKV_DEVICE(int64_t i) { to[i] = get(a.data, i / a.cols * a.stride + i % a.cols); });
@@ -153,14 +161,30 @@ void multiply_many_rows(Gemm product, const Matrix& a, const WeightRows& w) {
   gemm(product);
 }
 
+// The inputs of weights in place: those of weights of 8 bits and in blocks are rounded.
+class Inputs {
+ public:
+  Inputs(const Matrix& a, DType weights) : matrix_(a) {
+    if (weights != DType::i8 && !in_blocks(weights)) return;
+    rounded_.emplace(a.rows * a.cols);
+    if (weights == DType::i8) {
+      copy_quantized(a, rounded_->data());
+    } else {
+      copy_rounded_by_groups(a, rounded_->data());
+    }
+    matrix_ = {rounded_->data(), a.rows, a.cols, a.cols};
+  }
+  const Matrix& matrix() const { return matrix_; }
+
+ private:
+  std::optional<Array<float>> rounded_;
+  Matrix matrix_;
+};
+
 void multiply_in_place(const Matrix& a, const RightHandSide& b, const float* bias, const MutableMatrix& c,
                        Accumulate accumulate) {
-  const DType dtype = b.in_place.front().dtype;
-  const bool rounds = dtype == DType::i8 || in_blocks(dtype);
-  const Array<float> rounded(rounds ? a.rows * a.cols : 0);
-  if (dtype == DType::i8) copy_quantized(a, rounded.data());
-  if (in_blocks(dtype)) copy_rounded_by_groups(a, rounded.data());
-  const Matrix x = rounds ? Matrix{rounded.data(), a.rows, a.cols, a.cols} : a;
+  const Inputs inputs(a, b.in_place.front().dtype);
+  const Matrix& x = inputs.matrix();
   int64_t first = 0;
   for (const WeightRows& w : b.in_place) {
     const float* const own_bias = bias == nullptr ? nullptr : bias + first;
@@ -215,6 +239,50 @@ void matmul(const Matrix& a, const PreparedMatrix& prepared, const float* bias, 
         .c = c.data,
         .c_stride = c.stride,
         .accumulate = accumulate == Accumulate::yes});
+}
+
+std::unique_ptr<const PreparedMatrix> choices(std::span<const PreparedMatrix* const> views,
+                                              std::span<const float* const> biases) {
+  const auto& first = static_cast<const RightHandSide&>(*views.front()).in_place;
+  auto all = std::make_unique<Choices>();
+  all->layouts = first;
+  all->aligned.assign(first.size(), true);
+  std::vector<WeightRows> blocks;
+  for (const PreparedMatrix* one : views) {
+    for (size_t i = 0; i < first.size(); ++i) {
+      const WeightRows& w = blocks.emplace_back(static_cast<const RightHandSide&>(*one).in_place[i]);
+      all->aligned[i] =
+          all->aligned[i] &&
+          rows_are_aligned(w.data, w.stride * static_cast<int64_t>(w.dtype == DType::f32 ? 4 : 2));
+    }
+  }
+  all->blocks.emplace(std::span<const WeightRows>(blocks));
+  all->biases.emplace(biases);
+  return all;
+}
+
+void matmul_chosen(const Matrix& a, const PreparedMatrix& prepared, const int32_t* chosen,
+                   const MutableMatrix& c) {
+  const auto& all = static_cast<const Choices&>(prepared);
+  if (c.rows == 0) return;
+  const Inputs inputs(a, all.layouts.front().dtype);
+  int64_t first = 0;
+  for (size_t i = 0; i < all.layouts.size(); ++i) {
+    multiply_chosen_rows({.rows = c.rows,
+                          .repeats = c.rows / a.rows,
+                          .x = inputs.matrix().data,
+                          .x_stride = inputs.matrix().stride,
+                          .layout = all.layouts[i],
+                          .aligned = all.aligned[i],
+                          .weights = all.blocks->data() + i,
+                          .step = std::ssize(all.layouts),
+                          .biases = all.biases->data(),
+                          .first = first,
+                          .chosen = chosen,
+                          .c = c.data + first,
+                          .c_stride = c.stride});
+    first += all.layouts[i].rows;
+  }
 }
 
 void matmul_transposed_a(const Matrix& a, const Matrix& b, const MutableMatrix& c, Accumulate accumulate,

@@ -54,4 +54,23 @@ void multiply_few_rows(int64_t rows, const Elements& x, int64_t x_stride, const 
                        const float* bias, const MutableElements& c, int64_t c_stride, bool accumulate);
 inline constexpr int64_t kFewRows = 8;
 
+// Row r of c [rows, weights' rows]: row r / repeats of x times weights[chosen[r] * step], with the bias
+// biases[chosen[r]] + first, if not null. All weights have this layout. The table and its arrays are on the
+// device.
+struct ChosenRows {
+  int64_t rows = 0, repeats = 1;
+  Elements x = {};
+  int64_t x_stride = 0;
+  WeightRows layout = {};
+  bool aligned = false;  // rows_are_aligned(), for all weights
+  const WeightRows* weights = nullptr;
+  int64_t step = 1;
+  const float* const* biases = nullptr;
+  int64_t first = 0;
+  const int32_t* chosen = nullptr;
+  MutableElements c = {};
+  int64_t c_stride = 0;
+};
+void multiply_chosen_rows(const ChosenRows& rows);
+
 }  // namespace qkv::kernels::cuda

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "qkv/kernels/reference/activation.h"
-#include "qkv/kernels/reference/attention.h"
+#include "qkv/kernels/reference/attention/attention.h"
 #include "qkv/kernels/reference/broadcast.h"
 #include "qkv/kernels/reference/elementwise.h"
 #include "qkv/kernels/reference/embedding.h"
@@ -23,6 +23,7 @@
 #include "qkv/kernels/reference/optimizer.h"
 #include "qkv/kernels/reference/product.h"
 #include "qkv/kernels/reference/rotary.h"
+#include "qkv/kernels/reference/router.h"
 #include "qkv/kernels/reference/segments.h"
 #include "qkv/kernels/reference/stream.h"
 #include "qkv/kernels/reference/weights.h"
@@ -125,6 +126,9 @@ void convert(LabelLossBackward& a) {
   convert(a.loss);
   make_readable(a.log_sum_exp, a.d_losses, a.d_logits);
 }
+void convert(ExpertChoice& a) { make_readable(a.logits, a.correction, a.chosen); }
+void convert(ExpertWeights& a) { make_readable(a.logits, a.chosen, a.weights); }
+void convert(ExpertWeightsBackward& a) { make_readable(a.logits, a.chosen, a.d_weights, a.d_logits); }
 void convert(Broadcast& a) { make_readable(a.x, a.y, a.z); }
 void convert(AxisSum& a) { make_readable(a.x, a.y); }
 void convert(BatchedProduct& a) { make_readable(a.x, a.y, a.z); }
@@ -215,6 +219,37 @@ void matmul(const Matrix& a, const PreparedMatrix& b, const float* bias, const M
          {}, a, bias, c, accumulate);
 }
 
+// The sides of views, and the readable addresses of their biases.
+struct Choices final : PreparedMatrix {
+  std::vector<std::shared_ptr<const reference::RightHandSide>> sides;
+  std::vector<const float*> biases;
+};
+
+std::unique_ptr<const PreparedMatrix> choices(std::span<const PreparedMatrix* const> views,
+                                              std::span<const float* const> biases) {
+  auto all = std::make_unique<Choices>();
+  for (const PreparedMatrix* one : views) all->sides.push_back(static_cast<const Prepared*>(one)->side);
+  for (const float* bias : biases) all->biases.push_back(readable(bias));
+  return all;
+}
+
+void matmul_chosen(const Matrix& a, const PreparedMatrix& prepared, const int32_t* chosen,
+                   const MutableMatrix& c) {
+  const auto& all = static_cast<const Choices&>(prepared);
+  submit(
+      [sides = all.sides, biases = all.biases](const Matrix& left, const int32_t* choice,
+                                               const MutableMatrix& result) {
+        for (int64_t r = 0; r < result.rows; ++r) {
+          const auto own = static_cast<size_t>(choice[r]);
+          reference::matmul(
+              {left.data + r / (result.rows / left.rows) * left.stride, 1, left.cols, left.stride},
+              *sides[own], biases[own], {result.data + r * result.stride, 1, result.cols, result.stride},
+              Accumulate::no);
+        }
+      },
+      {}, a, chosen, c);
+}
+
 void attention_forward(const AttentionShape& shape, const AttentionInput& input,
                        const AttentionOutput& output) {
   AttentionOutput there = output;
@@ -238,6 +273,9 @@ constexpr Backend kReferenceBackend{
     .has_fast_bf16 = [] { return true; },  // as fast as everything else here
     .view = view,
     .matmul = matmul,
+    .choices = choices,
+    .matmul_chosen = matmul_chosen,
+    .chosen_rows = [] { return int64_t{8}; },
     .matmul_transposed_a = kSubmitting<&Backend::matmul_transposed_a, reference::matmul_transposed_a>,
     .round_to_bf16 = kSubmitting<&Backend::round_to_bf16, reference::round_to_bf16>,
     .round_to_f16 = kSubmitting<&Backend::round_to_f16, reference::round_to_f16>,
@@ -268,6 +306,10 @@ constexpr Backend kReferenceBackend{
     .softmax_backward = kSubmitting<&Backend::softmax_backward, reference::softmax_backward>,
     .label_loss = kSubmitting<&Backend::label_loss, reference::label_loss>,
     .label_loss_backward = kSubmitting<&Backend::label_loss_backward, reference::label_loss_backward>,
+    .choose_experts = kSubmitting<&Backend::choose_experts, reference::choose_experts>,
+    .expert_weights = kSubmitting<&Backend::expert_weights, reference::expert_weights>,
+    .expert_weights_backward =
+        kSubmitting<&Backend::expert_weights_backward, reference::expert_weights_backward>,
     .binary = kSubmitting<&Backend::binary, reference::binary>,
     .sum_axis = kSubmitting<&Backend::sum_axis, reference::sum_axis>,
     .batched_product = kSubmitting<&Backend::batched_product, reference::batched_product>,

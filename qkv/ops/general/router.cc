@@ -1,52 +1,62 @@
 #include "qkv/ops/general/router.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 
-#include "qkv/base/parallel.h"
 #include "qkv/base/scope.h"
 #include "qkv/kernels/loss.h"
+#include "qkv/kernels/router.h"
 #include "qkv/ops/profile.h"
 #include "qkv/ops/require.h"
 
 namespace qkv {
 namespace {
 
-constexpr int64_t kRowsOfPiece = 64;
-constexpr float kLeast = -std::numeric_limits<float>::infinity();  // the place of NaN in the order
-
 void add_to(std::vector<double>& sums, const std::vector<double>& more) {
   sums.resize(more.size());
   std::ranges::transform(sums, more, sums.begin(), std::plus());
 }
 
+void require_logits(const char* operation, const Tensor& logits, const RouterRule& rule) {
+  require_matrix(operation, logits);
+  const bool groups = rule.groups >= 1 && rule.experts % rule.groups == 0 && rule.group_choices >= 1 &&
+                      rule.group_choices <= rule.groups && rule.group_scores >= 1 &&
+                      rule.group_scores <= rule.experts / rule.groups;
+  if (logits.cols() == rule.experts && rule.per_token >= 1 && rule.per_token <= rule.experts && groups &&
+      (rule.sparse_mixer == 0 || rule.per_token == 2))
+    return;
+  throw ShapeError(concat(operation, ": logits ", logits.shape(), " do not fit ", rule.per_token, " of ",
+                          rule.experts, " experts in ", rule.groups, " groups"));
+}
+
 }  // namespace
 
-Tensor largest(const Tensor& x, int64_t count) {
-  const ProfileScope profile("largest");
-  require_matrix("largest", x);
-  const int64_t n = x.cols();
-  if (count < 1 || count > n) {
-    throw ShapeError(
-        concat("largest: expected 1 to ", n, " elements of each row of x ", x.shape(), ", found ", count));
-  }
-  const Tensor host = to_host(x);
-  Tensor chosen = Tensor::empty({x.rows(), count}, DType::i32);
-  parallel_for(x.rows(), kRowsOfPiece, [&](int64_t begin, int64_t end) {
-    std::vector<int32_t> order(static_cast<size_t>(n));
-    for (int64_t row = begin; row < end; ++row) {
-      const float* const values = host.data() + row * n;
-      std::iota(order.begin(), order.end(), 0);
-      const auto key = [&](int32_t i) { return std::isnan(values[i]) ? kLeast : values[i]; };
-      std::partial_sort(order.begin(), order.begin() + count, order.end(),
-                        [&](int32_t a, int32_t b) { return key(a) > key(b) || (key(a) == key(b) && a < b); });
-      std::copy_n(order.begin(), count, chosen.data<int32_t>() + row * count);
-    }
-  });
+Tensor choose_experts(const Tensor& logits, const Tensor& correction, const RouterRule& rule) {
+  const ProfileScope profile("choose_experts");
+  require_logits("choose_experts", logits, rule);
+  if (correction.defined() && (correction.dtype() != DType::f32 || correction.numel() != rule.experts))
+    throw ShapeError(concat("choose_experts: expected an f32 correction of ", rule.experts,
+                            " experts, found ", name_of(correction.dtype()), " ", correction.shape()));
+  Tensor chosen = Tensor::empty({logits.rows(), rule.per_token}, DType::i32, logits.device());
+  kernels::choose_experts(rule, logits, correction, chosen);
   return chosen;
+}
+
+Variable expert_weights(const Variable& logits, const Tensor& chosen, const RouterRule& rule) {
+  const ProfileScope profile("expert_weights");
+  const Tensor& z = logits.value();
+  require_logits("expert_weights", z, rule);
+  if (chosen.dtype() != DType::i32 || chosen.shape() != Shape{z.rows(), rule.per_token})
+    throw ShapeError(concat("expert_weights: expected the experts i32 [", z.rows(), ", ", rule.per_token,
+                            "], found ", name_of(chosen.dtype()), " ", chosen.shape()));
+  Tensor weights = Tensor::empty({z.rows(), rule.per_token}, DType::f32, z.device());
+  kernels::expert_weights(rule, z, chosen, weights);
+  if (!Tape::records({logits})) return weights;
+  return Tape::record("expert_weights", weights, {{logits, true}}, [=](const Tensor& d_weights) {
+    kernels::GradientSlot slot = logits.gradient_slot();
+    kernels::expert_weights_backward(rule, logits.value(), chosen, d_weights, slot);
+  });
 }
 
 RouterBalance::Layer RouterBalance::total() const {

@@ -6,13 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "qkv/kernels/router_rule.h"
 #include "qkv/ops/tape.h"
 
 namespace qkv {
 
-// The indices of the `count` largest elements of each row, largest first, the lower index first among equal
-// ones: x f32 [rows, n] -> i32 [rows, count], on the host. Throws ShapeError unless 1 <= count <= n.
-Tensor largest(const Tensor& x, int64_t count);
+using kernels::RouterRule;
+
+// The experts of each token, i32 [tokens, per_token], best first: logits f32 [tokens, experts]; correction
+// f32 [experts], or undefined. On the device of the logits, for which the host does not wait. Throws
+// ShapeError.
+Tensor choose_experts(const Tensor& logits, const Tensor& correction, const RouterRule& rule);
+
+// The weights of the chosen experts' results, [tokens, per_token]. Differentiable in the logits. Throws
+// ShapeError.
+Variable expert_weights(const Variable& logits, const Tensor& chosen, const RouterRule& rule);
 
 // The balancing loss of one forward run (Fedus et al. 2022, equations 4 to 6), as transformers defines it for
 // several experts a token and several layers: E sum_e f_e P_e, with the number of experts E, the tokens that
@@ -40,9 +48,9 @@ class RouterBalance {
 };
 
 // The logits f32 [tokens, experts] themselves; the backward pass adds the gradient of the balancing loss over
-// the whole run to theirs. chosen: the experts of each token, i32 [tokens, experts a token]. The layer is
-// that of NameScope::current(). A null balance: none. Throws ShapeError, and UsageError for layers that
-// differ in their number of experts.
+// the whole run to theirs. chosen: the experts of each token, i32 [tokens, experts a token], on the host. The
+// layer is that of NameScope::current(). A null balance: none. Throws ShapeError, and UsageError for layers
+// that differ in their number of experts.
 Variable balanced(const Variable& logits, const Tensor& chosen,
                   const std::shared_ptr<RouterBalance>& balance);
 

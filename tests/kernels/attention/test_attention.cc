@@ -8,7 +8,7 @@
 #include <string>
 
 #include "qkv/base/parallel.h"
-#include "qkv/kernels/reference/attention.h"
+#include "qkv/kernels/reference/attention/attention.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/rowwise.h"
 

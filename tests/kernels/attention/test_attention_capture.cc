@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "qkv/kernels/cpu/kernels.h"
-#include "qkv/kernels/reference/attention.h"
+#include "qkv/kernels/reference/attention/attention.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/rowwise.h"
 

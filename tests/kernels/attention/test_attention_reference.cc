@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "qkv/kernels/reference/attention.h"
+#include "qkv/kernels/reference/attention/attention.h"
 #include "tests/kernels/attention_case.h"
 
 namespace qkv::kernels {

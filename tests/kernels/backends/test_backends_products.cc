@@ -1,8 +1,12 @@
 // Matrix products and weights in all dtypes on every backend (backends.h).
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/kernels/backends.h"
 #include "tests/support/random_blocks.h"
@@ -110,6 +114,55 @@ TEST(Backends, WeightsInBlocks) {
                                       .tokens = 3,
                                       .cols = kInner,
                                       .y = call.output(3 * kInner)});
+    });
+  }
+}
+
+// Two blocks a choice, as of a gate and its factor; each row of the inputs has two choices.
+TEST(Backends, ProductsWithChosenWeights) {
+  constexpr int64_t kTokens = 3, kWide = 512;
+  constexpr size_t kChoices = 3;
+  const std::vector<int32_t> chosen{2, 0, 1, 1, 0, 2};
+  const auto check = [&](const std::string& what, double tolerance, int64_t inner, int64_t n,
+                         const std::function<WeightRows(Call&, uint64_t, int64_t)>& weights) {
+    for (const int64_t repeats : {1, 2}) {
+      expect_agreement(sizes(concat("product with chosen ", what), inner), tolerance, [&](Call& call) {
+        const int64_t rows = kTokens * repeats, columns = 2 + n;
+        std::vector<std::unique_ptr<const PreparedMatrix>> views;
+        std::vector<const PreparedMatrix*> addresses;
+        std::vector<const float*> biases;
+        for (size_t choice = 0; choice < kChoices; ++choice) {
+          const WeightRows blocks[] = {weights(call, 10 + choice, 2), weights(call, 20 + choice, n)};
+          addresses.push_back(views.emplace_back(call.kernels.view(std::span(blocks))).get());
+          biases.push_back(choice == 1 ? nullptr : call.input(columns, 30 + choice));
+        }
+        const auto prepared = call.kernels.choices(addresses, biases);
+        call.kernels.matmul_chosen({call.input(kTokens * (inner + 2), 1), kTokens, inner, inner + 2},
+                                   *prepared, call.input(chosen),
+                                   {call.output(rows * (columns + 1)), rows, columns, columns + 1});
+      });
+    }
+  };
+  for_lengths(1, [&](int64_t n) {
+    check("f32", 1e-5, n, n, [n](Call& call, uint64_t seed, int64_t rows) {
+      return WeightRows{call.input(rows * n, seed), DType::f32, nullptr, rows, n};
+    });
+    check("i8", 1e-5, n, n, [n](Call& call, uint64_t seed, int64_t rows) {
+      void* const to = call.output(rows * n);
+      float* const scales = call.output(rows);
+      call.kernels.quantize_rows(call.input(rows * n, seed), rows, n, static_cast<int8_t*>(to), scales);
+      return WeightRows{to, DType::i8, scales, rows, n};
+    });
+    check("bf16", 1e-5, n, n, [n](Call& call, uint64_t seed, int64_t rows) {
+      void* const to = call.output(rows * n);
+      call.kernels.round_to_bf16(call.input(rows * n, seed), static_cast<BFloat16*>(to), rows * n);
+      return WeightRows{to, DType::bf16, nullptr, rows, n};
+    });
+  });
+  for (const DType dtype : kBlockDTypes) {
+    check(name_of(dtype), 1e-4, kWide, 5, [&](Call& call, uint64_t seed, int64_t rows) {
+      return WeightRows{call.input(testing::random_blocks(dtype, rows * kWide, seed)), dtype, nullptr, rows,
+                        kWide};
     });
   }
 }

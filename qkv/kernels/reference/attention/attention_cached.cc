@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "qkv/kernels/backend/cache_entry.h"
-#include "qkv/kernels/reference/attention.h"
+#include "qkv/kernels/reference/attention/attention.h"
 #include "qkv/kernels/reference/memory.h"
 #include "qkv/kernels/reference/weights.h"
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "qkv/kernels/reference/attention.h"
-#include "qkv/kernels/reference/attention_rows.h"
+#include "qkv/kernels/reference/attention/attention.h"
+#include "qkv/kernels/reference/attention/attention_rows.h"
 
 namespace qkv::kernels::reference {
 namespace {

@@ -1,4 +1,4 @@
-#include "qkv/kernels/reference/attention_rows.h"
+#include "qkv/kernels/reference/attention/attention_rows.h"
 
 #include <algorithm>
 #include <cmath>
