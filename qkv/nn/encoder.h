@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "qkv/nn/attention/attention.h"
 #include "qkv/nn/attention/relative_positions.h"
 #include "qkv/nn/layer_options.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/error.h"
+#include "qkv/nn/experts.h"
 
 namespace qkv::nn {
 

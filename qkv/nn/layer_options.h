@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "qkv/nn/attention/multihead_attention_options.h"
-#include "qkv/nn/experts.h"
+#include "qkv/nn/attention/attention.h"
+#include "qkv/nn/expert_options.h"
 #include "qkv/nn/feed_forward.h"
 #include "qkv/nn/norm.h"
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "qkv/kernels/kinds.h"
 #include "qkv/nn/norm.h"
 #include "qkv/nn/parameter.h"
 #include "qkv/ops/linear_cross_entropy.h"
@@ -16,7 +17,7 @@ namespace qkv::nn {
 // A layer before the projection (Devlin et al. 2018, as in BERT's code): norm(activation(x W_1^T + b_1)).
 struct LogitsLayer {
   int64_t width = 0;  // of its result; 0: d_model
-  Activation activation = Activation::gelu_exact;
+  kernels::Activation activation = kernels::Activation::gelu_exact;
   bool bias = true;
   float epsilon = 1e-5f;  // of the layer norm
   bool norm_bias = true;

@@ -1,4 +1,4 @@
-#include "qkv/ops/linear_chosen.h"
+#include "qkv/ops/general/linear_chosen.h"
 
 #include <gtest/gtest.h>
 

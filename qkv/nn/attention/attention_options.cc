@@ -1,9 +1,10 @@
-#include "qkv/nn/attention/multihead_attention_options.h"
+// Sizes and limits of the options.
 
 #include <cmath>
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/nn/attention/attention.h"
 
 namespace qkv::nn {
 
