@@ -83,18 +83,20 @@ struct Loaded {
     return numbers + (part * rows + row) * kStride + col;
   }
 
-  QKV_DEVICE void load(const Thread& thread, const Heads& from, int64_t head, int64_t first,
-                       int64_t exist) const {
+  // Rows from `first` on, of which `exist` exist, and columns from `first_col` on.
+  QKV_DEVICE void load(const Thread& thread, const Heads& from, int64_t head, int64_t first, int64_t exist,
+                       int first_col = 0) const {
     constexpr int kGroups = d / kEight;
     for (int i = thread.index; i < parts * rows * kGroups; i += thread.count) {
       const int col = i % kGroups * kEight, row = i / kGroups % rows, part = i / kGroups / rows;
+      const int rest = from.width - first_col - col;  // columns that exist
       SixteenBytes bytes{};
-      const uint16_t* const source =
-          from.numbers + part * from.part_size + (first + row) * from.stride + head * from.width + col;
+      const uint16_t* const source = from.numbers + part * from.part_size + (first + row) * from.stride +
+                                     head * from.width + first_col + col;
       if (row < exist && from.aligned) {
-        if (col < from.width) bytes = *reinterpret_cast<const SixteenBytes*>(source);
+        if (rest > 0) bytes = *reinterpret_cast<const SixteenBytes*>(source);
       } else if (row < exist) {
-        for (int j = 0; j < kEight && col + j < from.width; ++j)
+        for (int j = 0; j < kEight && j < rest; ++j)
           bytes.words[j / 2] |= static_cast<uint32_t>(source[j]) << (j % 2 * 16);
       }
       *reinterpret_cast<SixteenBytes*>(numbers + (part * rows + row) * kStride + col) = bytes;
@@ -102,32 +104,38 @@ struct Loaded {
   }
 };
 
-// The products of a warp's rows with all columns: rows x^T.
-template <int d, int parts>
-QKV_DEVICE Sums<kCols> products(const Thread& thread, const Loaded<d, parts, kRows>& rows, int warp,
-                                const Loaded<d, parts, kCols>& x) {
+// sums += the products of a warp's rows with all columns, rows x^T, where x has the columns of the rows from
+// `first_col` on.
+template <int d, int columns, int parts>
+QKV_DEVICE void add_products(const Thread& thread, const Loaded<d, parts, kRows>& rows, int warp,
+                             int first_col, const Loaded<columns, parts, kCols>& x, Sums<kCols>& sums) {
   Thread::synchronise_warp();  // matrix instructions are those of all lanes
-  Sums<kCols> sums;
-  QKV_UNROLL for (int k = 0; k < d; k += kDepth) {
+  QKV_UNROLL for (int k = 0; k < columns; k += kDepth) {
     QKV_UNROLL for (int i = 0; i < parts; ++i) {
-      const Left left = left_at(thread, rows.at(i, warp * kWarpRows, k), rows.kStride);
+      const Left left = left_at(thread, rows.at(i, warp * kWarpRows, first_col + k), rows.kStride);
       QKV_UNROLL for (int j = 0; j < parts - i; ++j)
           multiply_transposed(thread, left, x.at(j, 0, k), x.kStride, sums);
     }
   }
+}
+template <int d, int parts>
+QKV_DEVICE Sums<kCols> products(const Thread& thread, const Loaded<d, parts, kRows>& rows, int warp,
+                                const Loaded<d, parts, kCols>& x) {
+  Sums<kCols> sums;
+  add_products(thread, rows, warp, 0, x, sums);
   return sums;
 }
 
-// sums += weights x
-template <int d, int parts>
+// sums += weights x, for the columns of x from `first_col` on.
+template <int d, int columns, int parts>
 QKV_DEVICE void add_weighted(const Thread& thread, const Sums<kCols>& weights,
-                             const Loaded<d, parts, kCols>& x, Sums<d>& sums) {
+                             const Loaded<d, parts, kCols>& x, int first_col, Sums<columns>& sums) {
   Thread::synchronise_warp();
   QKV_UNROLL for (int chunk = 0; chunk < kCols / kDepth; ++chunk) {
     QKV_UNROLL for (int i = 0; i < parts; ++i) {
       const Left left = left_of(weights, chunk, i);
       QKV_UNROLL for (int j = 0; j < parts - i; ++j)
-          multiply(thread, left, x.at(j, chunk * kDepth, 0), x.kStride, sums);
+          multiply(thread, left, x.at(j, chunk * kDepth, first_col), x.kStride, sums);
     }
   }
 }
@@ -185,7 +193,9 @@ struct Softmax {
   float total[kOwnRows];        // sum of exp(score - largest)
 };
 
-template <int d, int parts>
+// Heads of up to d columns, of whose output a block computes `columns`; where these are not all, keys are
+// loaded by as many columns at a time, as shared memory is limited.
+template <int d, int columns, int parts>
 void forward(const Placed& placed, const AttentionInput& in, const AttentionOutput& to) {
   const AttentionShape s = placed.shape;
   const int64_t tokens = placed.query_tokens;
@@ -195,38 +205,49 @@ void forward(const Placed& placed, const AttentionInput& in, const AttentionOutp
   const Array<Tile> tile_array = tiles_of(placed.host_query_offsets, s.sequences, &tile_count);
   const Tile* const tiles = tile_array.data();
   using Rows = Loaded<d, parts, kRows>;
-  using Columns = Loaded<d, parts, kCols>;
+  using Columns = Loaded<columns, parts, kCols>;
+  constexpr int kSlices = d / columns;
 
   launch(
-      tile_count * s.heads,
+      tile_count * s.heads * kSlices,
       [=] QKV_DEVICE(const Thread& thread) {
         const Rows q{reinterpret_cast<uint16_t*>(thread.shared)};
         const Columns k{reinterpret_cast<uint16_t*>(thread.shared + Rows::kBytes)},
             v{reinterpret_cast<uint16_t*>(thread.shared + Rows::kBytes + Columns::kBytes)};
-        const QueryBlock block = query_block(s, tiles, thread.block);
+        const int first_col = static_cast<int>(thread.block % kSlices) * columns;
+        const QueryBlock block = query_block(s, tiles, thread.block / kSlices);
         const Row row = block.row;
         const int64_t head = row.head, first_row = row.query_row;
         q.load(thread, queries, head, first_row, block.count);
 
-        Softmax<d> own[kOwnWarps];
-        for (Softmax<d>& one : own) {
-          for (int slot = 0; slot < Softmax<d>::kOwnRows; ++slot) {
+        Softmax<columns> own[kOwnWarps];
+        for (Softmax<columns>& one : own) {
+          for (int slot = 0; slot < Softmax<columns>::kOwnRows; ++slot) {
             one.largest_key[slot] = -INFINITY;
             one.largest[slot] = s.sinks != nullptr ? s.sinks[head] : -INFINITY;
             one.total[slot] = s.sinks != nullptr ? 1.0f : 0.0f;
           }
         }
         for (int64_t begin = block.keys.begin; begin < block.keys.end; begin += kCols) {
-          thread.synchronise();
-          k.load(thread, keys, row.key_head, row.first_key_row + begin, row.keys - begin);
-          v.load(thread, values, row.key_head, row.first_key_row + begin, row.keys - begin);
-          thread.synchronise();
+          Sums<kCols> all_scores[kOwnWarps];
+          QKV_UNROLL for (int slice = 0; slice < kSlices; ++slice) {
+            thread.synchronise();
+            k.load(thread, keys, row.key_head, row.first_key_row + begin, row.keys - begin, slice * columns);
+            if (slice == 0)
+              v.load(thread, values, row.key_head, row.first_key_row + begin, row.keys - begin, first_col);
+            thread.synchronise();
+            for (int w = 0; w < kOwnWarps; ++w) {
+              const int warp = thread.warp() + w;
+              if (block.first + warp * kWarpRows < row.queries)
+                add_products(thread, q, warp, slice * columns, k, all_scores[w]);
+            }
+          }
           for (int w = 0; w < kOwnWarps; ++w) {
             const int warp = thread.warp() + w;
             const int64_t first = block.first + warp * kWarpRows;
             if (first >= row.queries) continue;
-            Softmax<d>& one = own[w];
-            Sums<kCols> scores = products(thread, q, warp, k);
+            Softmax<columns>& one = own[w];
+            Sums<kCols>& scores = all_scores[w];
             float most[Sums<kCols>::kOwnRows];
             for (float& x : most) x = -INFINITY;
             QKV_UNROLL for (int i = 0; i < scores.kOwn; ++i) {
@@ -264,11 +285,11 @@ void forward(const Placed& placed, const AttentionInput& in, const AttentionOutp
                 one.total[slot] * factor[slot] + row_sum(sum[slot]);
             QKV_UNROLL for (int i = 0; i < one.output.kOwn; ++i) one.output.values[i] *=
                 factor[one.output.slot(i)];
-            add_weighted(thread, scores, v, one.output);
+            add_weighted(thread, scores, v, 0, one.output);
           }
         }
         for (int w = 0; w < kOwnWarps; ++w) {
-          const Softmax<d>& one = own[w];
+          const Softmax<columns>& one = own[w];
           const int first = (thread.warp() + w) * kWarpRows;
           const auto exists = [&](int slot) {
             return block.first + first + one.output.row_of_slot(thread, slot) < row.queries;
@@ -278,14 +299,15 @@ void forward(const Placed& placed, const AttentionInput& in, const AttentionOutp
             return one.largest_key[slot] == -INFINITY && one.total[slot] == one.total[slot];
           };
           QKV_UNROLL for (int i = 0; i < one.output.kOwn; ++i) {
-            const int slot = one.output.slot(i), col = one.output.col(thread, i);
+            const int slot = one.output.slot(i), col = first_col + one.output.col(thread, i);
             if (!exists(slot) || col >= s.d_v) continue;
             const int64_t query_row = first_row + first + one.output.row_of_slot(thread, slot);
             put(to.output, query_row * to.output_stride + head * s.d_v + col,
                 is_empty(slot) ? 0 : one.output.values[i] / one.total[slot]);
           }
           QKV_UNROLL for (int slot = 0; slot < one.kOwnRows; ++slot) {
-            if (to.log_sum_exp == nullptr || !exists(slot) || one.output.col(thread, 0) != 0) continue;
+            if (to.log_sum_exp == nullptr || !exists(slot) || first_col + one.output.col(thread, 0) != 0)
+              continue;
             const int64_t query_row = first_row + first + one.output.row_of_slot(thread, slot);
             to.log_sum_exp[head * tokens + query_row] =
                 is_empty(slot) ? -INFINITY : one.largest[slot] + ::logf(one.total[slot]);
@@ -307,7 +329,8 @@ QKV_DEVICE PairGradient gradient_of(const AttentionShape& s, const Row& row, int
   return {weight * dropout, weight * (d_weight * dropout - mean) * slope};
 }
 
-template <int d, int parts>
+// Heads of up to d columns, of whose gradients a block computes `columns`.
+template <int d, int columns, int parts>
 void backward(const Placed& placed, const AttentionInput& in, const float* log_sum_exp, const float* means,
               const Elements& d_output, int64_t d_output_stride, const AttentionGradients& to) {
   const AttentionShape s = placed.shape;
@@ -319,25 +342,27 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
   using Rows = Loaded<d, parts, kRows>;
   using Columns = Loaded<d, parts, kCols>;
   constexpr size_t kBytes = 2 * Rows::kBytes + 2 * Columns::kBytes;
+  constexpr int kSlices = d / columns;
 
   if (to.query != nullptr) {
     int64_t tile_count = 0;
     const Array<Tile> tile_array = tiles_of(placed.host_query_offsets, s.sequences, &tile_count);
     const Tile* const tiles = tile_array.data();
     launch(
-        tile_count * s.heads,
+        tile_count * s.heads * kSlices,
         [=] QKV_DEVICE(const Thread& thread) {
           const Rows q{reinterpret_cast<uint16_t*>(thread.shared)},
               d_o{reinterpret_cast<uint16_t*>(thread.shared + Rows::kBytes)};
           std::byte* const rest = thread.shared + 2 * Rows::kBytes;
           const Columns k{reinterpret_cast<uint16_t*>(rest)},
               v{reinterpret_cast<uint16_t*>(rest + Columns::kBytes)};
-          const QueryBlock block = query_block(s, tiles, thread.block);
+          const int first_col = static_cast<int>(thread.block % kSlices) * columns;
+          const QueryBlock block = query_block(s, tiles, thread.block / kSlices);
           const Row row = block.row;
           const int64_t head = row.head, first_row = row.query_row;
           q.load(thread, queries, head, first_row, block.count);
           d_o.load(thread, gradients, head, first_row, block.count);
-          Sums<d> sums[kOwnWarps];
+          Sums<columns> sums[kOwnWarps];
           for (int64_t begin = block.keys.begin; begin < block.keys.end; begin += kCols) {
             thread.synchronise();
             k.load(thread, keys, row.key_head, row.first_key_row + begin, row.keys - begin);
@@ -360,14 +385,14 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
                                 exists ? means[number] : 0, d_weights.values[i], dropped(s, query, key))
                         .product;
               }
-              add_weighted(thread, scores, k, sums[w]);
+              add_weighted(thread, scores, k, first_col, sums[w]);
             }
           }
           for (int w = 0; w < kOwnWarps; ++w) {
             const int64_t first = (thread.warp() + w) * kWarpRows;
             QKV_UNROLL for (int i = 0; i < sums[w].kOwn; ++i) {
               const int64_t own = first + sums[w].row_of_slot(thread, sums[w].slot(i));
-              const int col = sums[w].col(thread, i);
+              const int col = first_col + sums[w].col(thread, i);
               if (block.first + own < row.queries && col < s.d_k)
                 put(to.query, (first_row + own) * to.query_stride + head * s.d_k + col, sums[w].values[i],
                     to.query_accumulate);
@@ -382,15 +407,17 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
   const Array<Tile> tile_array = tiles_of(placed.host_key_offsets, s.sequences, &tile_count);
   const Tile* const tiles = tile_array.data();
   launch(
-      tile_count * key_heads,
+      tile_count * key_heads * kSlices,
       [=] QKV_DEVICE(const Thread& thread) {
         const Rows k{reinterpret_cast<uint16_t*>(thread.shared)},
             v{reinterpret_cast<uint16_t*>(thread.shared + Rows::kBytes)};
         std::byte* const rest = thread.shared + 2 * Rows::kBytes;
         const Columns q{reinterpret_cast<uint16_t*>(rest)},
             d_o{reinterpret_cast<uint16_t*>(rest + Columns::kBytes)};
-        const Tile tile = tiles[thread.block / key_heads];
-        const int64_t key_head = thread.block % key_heads;
+        const int first_col = static_cast<int>(thread.block % kSlices) * columns;
+        const int64_t number_of_block = thread.block / kSlices;
+        const Tile tile = tiles[number_of_block / key_heads];
+        const int64_t key_head = number_of_block % key_heads;
         const int64_t first_query = s.query_offsets[tile.sequence];
         const Row any = row_of(s, tile.sequence, key_head * group, first_query);
         const int64_t first_key_row = any.first_key_row + tile.first;
@@ -398,7 +425,7 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
         const Range range = queries_of(s, any, tile.first, last);
         k.load(thread, keys, key_head, first_key_row, any.keys - tile.first);
         v.load(thread, values, key_head, first_key_row, any.keys - tile.first);
-        Sums<d> d_keys[kOwnWarps], d_values[kOwnWarps];
+        Sums<columns> d_keys[kOwnWarps], d_values[kOwnWarps];
         for (int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
           for (int64_t begin = range.begin; begin < range.end; begin += kCols) {
             thread.synchronise();
@@ -425,8 +452,8 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
                 scores.values[i] = own.product;
                 weights.values[i] = own.weight;
               }
-              add_weighted(thread, weights, d_o, d_values[w]);
-              add_weighted(thread, scores, q, d_keys[w]);
+              add_weighted(thread, weights, d_o, first_col, d_values[w]);
+              add_weighted(thread, scores, q, first_col, d_keys[w]);
             }
           }
         }
@@ -434,7 +461,7 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
           const int64_t first = (thread.warp() + w) * kWarpRows;
           QKV_UNROLL for (int i = 0; i < d_keys[w].kOwn; ++i) {
             const int64_t own = first + d_keys[w].row_of_slot(thread, d_keys[w].slot(i));
-            const int col = d_keys[w].col(thread, i);
+            const int col = first_col + d_keys[w].col(thread, i);
             if (tile.first + own >= any.keys) continue;
             if (to.key != nullptr && col < s.d_k)
               put(to.key, (first_key_row + own) * to.key_stride + key_head * s.d_k + col, d_keys[w].values[i],
@@ -454,42 +481,46 @@ bool has_one_part(const AttentionShape& s, std::initializer_list<Elements> opera
          std::ranges::all_of(operands, [](const Elements& x) { return x.dtype == DType::bf16; });
 }
 
-constexpr int kWidest = 128;  // of tiles of any parts: shared memory and registers are limited
+constexpr int kWidest = 128;  // of the columns of a block: registers are limited
 
-// Calls run<d, parts>() for the narrowest tiles that hold the heads; false if there are none.
-template <class Run>
+// Calls run<d, columns, parts>() for the narrowest tiles that hold the heads; false if there are none.
+// wide_parts: the most parts of heads wider than kWidest, for which shared memory is limited.
+template <int wide_parts, class Run>
 bool with_tiles(const AttentionShape& s, bool one_part, const Run& run) {
   const int64_t width = std::max(s.d_k, s.d_v);
   const auto one = [&]<int d>() {
     if (width > d) return false;
+    constexpr int kColumns = d < kWidest ? d : kWidest;
     if (one_part) {
-      run.template operator()<d, 1>();
-    } else {
-      run.template operator()<d, kExactParts>();
+      run.template operator()<d, kColumns, 1>();
+      return true;
     }
-    return true;
+    if constexpr (d <= kWidest || wide_parts == kExactParts) {
+      run.template operator()<d, kColumns, kExactParts>();
+      return true;
+    }
+    return false;
   };
-  return one.template operator()<32>() || one.template operator()<64>() || one.template operator()<kWidest>();
+  return one.template operator()<32>() || one.template operator()<64>() ||
+         one.template operator()<kWidest>() || one.template operator()<2 * kWidest>();
 }
 
 }  // namespace
 
 bool attention_forward_in_tiles(const Placed& placed, const AttentionInput& in, const AttentionOutput& to) {
-  const bool one_part = has_one_part(placed.shape, {in.query, in.key, in.value});
-  if (with_tiles(placed.shape, one_part, [&]<int d, int parts>() { forward<d, parts>(placed, in, to); }))
-    return true;
-  if (!one_part || std::max(placed.shape.d_k, placed.shape.d_v) > 2 * kWidest) return false;
-  forward<2 * kWidest, 1>(placed, in, to);
-  return true;
+  return with_tiles<kExactParts>(
+      placed.shape, has_one_part(placed.shape, {in.query, in.key, in.value}),
+      [&]<int d, int columns, int parts>() { forward<d, columns, parts>(placed, in, to); });
 }
 
 bool attention_backward_in_tiles(const Placed& placed, const AttentionInput& in, const float* log_sum_exp,
                                  const float* means, const Elements& d_output, int64_t d_output_stride,
                                  const AttentionGradients& to) {
-  return with_tiles(placed.shape, has_one_part(placed.shape, {in.query, in.key, in.value, d_output}),
-                    [&]<int d, int parts>() {
-                      backward<d, parts>(placed, in, log_sum_exp, means, d_output, d_output_stride, to);
-                    });
+  return with_tiles<1>(placed.shape, has_one_part(placed.shape, {in.query, in.key, in.value, d_output}),
+                       [&]<int d, int columns, int parts>() {
+                         backward<d, columns, parts>(placed, in, log_sum_exp, means, d_output,
+                                                     d_output_stride, to);
+                       });
 }
 
 }  // namespace qkv::kernels::cuda

@@ -120,13 +120,14 @@ TEST(Backends, Attention) {
   });
 }
 
-// More rows than a GPU's block has, on each side, and heads of more features than its tiles.
+// More rows than a GPU's block has, on each side; heads wider than a block's columns, and than all tiles.
 TEST(Backends, AttentionOfManyRowsAndFeatures) {
   for (const auto add : kAttentions) {
     expect_attention(70, 99, 40, add);
     expect_attention(131, 66, 20, add);
     expect_attention(5, 40, 127, add);
-    expect_attention(5, 40, 130, add);
+    expect_attention(70, 40, 200, add);
+    expect_attention(5, 9, 256, add);
   }
 }
 
