@@ -10,6 +10,7 @@
 
 #include "qkv/base/error.h"
 #include "qkv/kernels/cuda/grid.h"
+#include "qkv/kernels/cuda/staging.h"
 
 namespace qkv::kernels::cuda {
 
@@ -24,9 +25,32 @@ void require_success(const char* step) {
 
 namespace {
 
+// A GPU's ring, and the events of its slices.
+struct Staging {
+  explicit Staging(cudaStream_t stream)
+      : ring(
+            pinned(), [this, stream](size_t slice) { cudaEventRecord(events.at(slice), stream); },
+            [this](size_t slice) { cudaEventSynchronize(events.at(slice)); }) {
+    for (cudaEvent_t& event : events) cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    require_success("pinned memory");
+  }
+
+  static std::byte* pinned() {
+    void* memory = nullptr;
+    cudaHostAlloc(&memory, StagingRing::kSlices * StagingRing::kSliceBytes, cudaHostAllocDefault);
+    require_success("pinned memory");
+    return static_cast<std::byte*>(memory);
+  }
+
+  std::mutex mutex;
+  std::array<cudaEvent_t, StagingRing::kSlices> events = {};
+  StagingRing ring;
+};
+
 struct Gpu {
   std::string problem;  // empty: it can be used
   cudaStream_t stream = nullptr;
+  Staging* staging = nullptr;  // as long as the process, like the stream
 };
 
 std::string problem_of(int index) {
@@ -59,6 +83,7 @@ cudaStream_t stream_of(int index) {
 
 thread_local int selected = -1;
 thread_local cudaStream_t selected_stream = nullptr;
+thread_local Staging* selected_staging = nullptr;
 
 }  // namespace
 
@@ -75,8 +100,10 @@ const char* select_gpu(int index) {
   cudaSetDevice(index);
   require_success("its selection");
   if (gpu->stream == nullptr) gpu->stream = stream_of(index);
+  if (gpu->staging == nullptr) gpu->staging = new Staging(gpu->stream);
   selected = index;
   selected_stream = gpu->stream;
+  selected_staging = gpu->staging;
   return nullptr;
 }
 
@@ -95,7 +122,8 @@ std::byte* take(size_t bytes) {
 // Errors are ignored: at the end of the program the driver may be gone.
 void give(std::byte* block, void* where) { cudaFreeAsync(block, static_cast<cudaStream_t>(where)); }
 
-void copy_rows(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
+// Submits a copy.
+void move_rows(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
                size_t rows) {
   const cudaMemcpyKind kind = direction == CopyDirection::to_device ? cudaMemcpyHostToDevice
                               : direction == CopyDirection::to_host ? cudaMemcpyDeviceToHost
@@ -110,6 +138,8 @@ void copy_rows(CopyDirection direction, const ConstByteRows& from, const ByteRow
   require_success("a copy");
 }
 
+Staging& staging() { return *selected_staging; }
+
 void zero_rows(const ByteRows& to, size_t row_bytes, size_t rows) {
   cudaMemset2DAsync(to.data, rows == 1 ? row_bytes : to.stride, 0, row_bytes, rows, cuda_stream());
   require_success("a fill");
@@ -123,6 +153,12 @@ void require_success(const char* /*step*/) {}
 void* stream() { return nullptr; }
 
 namespace {
+
+struct Staging {
+  std::mutex mutex;
+  std::array<std::byte, StagingRing::kSlices * StagingRing::kSliceBytes> memory;
+  StagingRing ring{memory.data(), [](size_t) {}, [](size_t) {}};
+};
 
 constexpr int kGpusOfHost = 2;  // for tests
 thread_local int selected = -1;
@@ -146,10 +182,15 @@ std::byte* take(size_t bytes) {
 }
 void give(std::byte* block, void* /*where*/) { std::free(block); }
 
-void copy_rows(CopyDirection /*direction*/, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
+void move_rows(CopyDirection /*direction*/, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
                size_t rows) {
   for (size_t row = 0; row < rows; ++row)
     std::memcpy(to.data + row * to.stride, from.data + row * from.stride, row_bytes);
+}
+
+Staging& staging() {
+  static auto* const only = new Staging;
+  return *only;
 }
 
 void zero_rows(const ByteRows& to, size_t row_bytes, size_t rows) {
@@ -159,6 +200,24 @@ void zero_rows(const ByteRows& to, size_t row_bytes, size_t rows) {
 }  // namespace
 
 #endif
+
+namespace {
+
+// Small copies to the device pass through pinned memory; large ones, as of weights, need not be fast.
+void copy_rows(CopyDirection direction, const ConstByteRows& from, const ByteRows& to, size_t row_bytes,
+               size_t rows) {
+  const size_t bytes = rows * row_bytes;
+  if (direction != CopyDirection::to_device || bytes > StagingRing::kSliceBytes)
+    return move_rows(direction, from, to, row_bytes, rows);
+  Staging& pinned = staging();
+  const std::lock_guard lock(pinned.mutex);
+  std::byte* const staged = pinned.ring.take(bytes);
+  for (size_t row = 0; row < rows; ++row)
+    std::memcpy(staged + row * row_bytes, from.data + row * from.stride, row_bytes);
+  move_rows(direction, {staged, row_bytes}, to, row_bytes, rows);
+}
+
+}  // namespace
 
 int selected_gpu() { return selected; }
 
