@@ -21,8 +21,8 @@ struct Choice {
   std::vector<HubFile> skipped;
 };
 
-// The files that match one of `include`, or without any the useful ones; but none that matches one of
-// `exclude`.
+// The files that match one of `include`, or without any the useful ones, of weights those in safetensors if a
+// folder has both; but none that matches one of `exclude`.
 Choice choose(const std::vector<HubFile>& files, const std::vector<std::string>& include,
               const std::vector<std::string>& exclude);
 

@@ -219,15 +219,8 @@ std::string_view SafetensorsFile::header() const {
 
 Tensor SafetensorsFile::view(const std::string& name, DType dtype) const {
   const Entry& found = entry(name);
-  std::byte* const data = file_->data() + data_begin_ + found.begin;
-  // Blocks are read byte by byte.
-  if (in_blocks(dtype) || reinterpret_cast<uintptr_t>(data) % layout_of(dtype).bytes == 0) {
-    Tensor mapped = Tensor::wrap(Storage(file_, data), found.shape, dtype);
-    return use_ == MapFor::reading ? mapped.as_read_only(concat(name, " of ", path_.string())) : mapped;
-  }
-  Storage copy = allocate(found.end - found.begin);
-  std::memcpy(copy.get(), data, found.end - found.begin);
-  return Tensor::wrap(std::move(copy), found.shape, dtype);
+  return mapped_tensor(file_, file_->data() + data_begin_ + found.begin, found.shape, dtype, use_,
+                       concat(name, " of ", path_.string()));
 }
 
 Tensor SafetensorsFile::tensor(const std::string& name) const {
@@ -240,11 +233,7 @@ Tensor SafetensorsFile::tensor(const std::string& name) const {
   }
   if (found.dtype == "F16") return widened<Float16>(view(name, DType::f16));
   if (found.dtype == "BF16") return widened<BFloat16>(view(name, DType::bf16));
-  if (found.dtype == "F32") return view(name, DType::f32);
-  if (found.dtype == "I64") return view(name, DType::i64);
-  if (found.dtype == "I32") return view(name, DType::i32);
-  if (found.dtype == "I8") return view(name, DType::i8);
-  if (found.dtype == "U8" || found.dtype == "BOOL") return view(name, DType::u8);
+  if (const auto dtype = element_type(found.dtype)) return view(name, *dtype);
   throw DataError(
       concat(path_.string(), ": ", name, ": expected dtype ", kReadable, ", found ", found.dtype));
 }

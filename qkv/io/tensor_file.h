@@ -3,10 +3,14 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "qkv/base/files.h"
 #include "qkv/tensor/tensor.h"
 
 namespace qkv::io {
@@ -28,5 +32,13 @@ class TensorFile {
   // The tensor's bytes in the mapping, which live as long as this object.
   virtual std::span<const std::byte> bytes(const std::string& name) const = 0;
 };
+
+// The element type of a spelling: of F32, F16, BF16, I64, I32, I8, U8 and BOOL (as u8).
+std::optional<DType> element_type(std::string_view spelling);
+
+// A tensor whose numbers begin at `data` in a mapped file: a view, read-only if the file is mapped for
+// reading, or a copy if they are not aligned. origin: for messages.
+Tensor mapped_tensor(const std::shared_ptr<MappedFile>& file, std::byte* data, const Shape& shape,
+                     DType dtype, MapFor use, const std::string& origin);
 
 }  // namespace qkv::io

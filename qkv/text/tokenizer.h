@@ -81,8 +81,8 @@ struct TokenizerParts;  // tokenizer_parts.h
 class Tokenizer {
  public:
   // Reads a folder (tokenizer.json; else vocab.txt; else vocab.json and merges.txt; else tokenizer.model,
-  // spiece.model or sentencepiece.bpe.model) or one such file. Throws IoError for a missing file, DataError
-  // naming the file and the part that is malformed, inconsistent or unsupported.
+  // spiece.model, sentencepiece.bpe.model or spm.model) or one such file. Throws IoError for a missing file,
+  // DataError naming the file and the part that is malformed, inconsistent or unsupported.
   static Tokenizer load(const std::filesystem::path& path);
 
   // Parses a tokenizer.json; `name` is used in errors. Its `truncation` and `padding`, settings of the

@@ -7,6 +7,7 @@
 
 #include "tests/apps/json_results.h"
 #include "tests/apps/run.h"
+#include "tests/support/pytorch_files.h"
 
 namespace qkv::testing {
 namespace {
@@ -28,7 +29,7 @@ std::vector<std::string> hub_folders() {
 class HubFolders : public CommandTest, public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(HubFolders, ResultsAreThoseOfTransformers) {
-  for (const json& recorded : json::parse(read_file(kHubFolders / GetParam() / "said.json"))) {
+  for (const json& recorded : json::parse(read_file(kHubFolders / GetParam() / "text_results.json"))) {
     std::vector<std::string> command = recorded["command"];
     command.insert(command.begin() + 1, (kHubFolders / GetParam()).string());
     const std::string input = recorded.contains("image") ? concat(QKV_TEST_DATA "/data/golden/images/",
@@ -161,9 +162,22 @@ TEST_F(HubFolder, WeightsOfOtherFormatsAreNamed) {
       "version https://git-lfs.github.com/spec/v1\noid sha256:248dfc3911869ec493c76e65bf2fcf7f615\n");
   expect_model_refused({"model.safetensors", "Git LFS", "git lfs pull"});
   fs::remove(scratch_ / "model/model.safetensors");
-  expect_model_refused({"model.safetensors", "pytorch_model.bin", "python3 -c", "save_file"});
+  expect_model_refused({"pytorch_model.bin: expected a file of torch.save()"});
   fs::remove(scratch_ / "model/pytorch_model.bin");
   expect_model_refused({"model.safetensors", "tf_model.h5"});
+}
+
+TEST_F(HubFolder, WeightsOfTorchSaveGiveTheSameText) {
+  copy("gpt2");
+  const std::string line = "generate @/model --prompt Once --max-new-tokens 6";
+  const std::string expected = output(line);
+  make_pytorch(scratch_ / "model/model.safetensors", scratch_ / "model/pytorch_model.bin");
+  EXPECT_EQ(output(line), expected);
+  for (const std::string dtype : {"bf16", "f32"}) {
+    output(concat("quantize @/model --dtype ", dtype, " --out @/", dtype));
+    EXPECT_FALSE(fs::exists(scratch_ / dtype / "pytorch_model.bin"));
+  }
+  EXPECT_EQ(output("generate @/f32 --prompt Once --max-new-tokens 6"), expected);
 }
 
 TEST_F(HubFolder, ProblemTypeSelectsTheLabelProbability) {

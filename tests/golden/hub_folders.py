@@ -44,8 +44,9 @@ def rename(tensors, *pairs):
     return {renamed(name): tensor for name, tensor in tensors.items()}
 
 
-def model(folder, config, architecture=None, change=lambda tensors: tensors, dtype=None, tune=lambda model: None):
-    """Writes config.json and model.safetensors: random weights, with names as modified by change()."""
+def model(folder, config, architecture=None, change=lambda tensors: tensors, dtype=None, tune=lambda model: None, torch_file=None):
+    """Writes config.json and model.safetensors, or pytorch_model.bin with these options of torch.save(): random weights, with names as
+    modified by change()."""
     write_json(folder / "config.json", config)
     seed = zlib.crc32(folder.name.encode()) % 1000
     torch.manual_seed(seed)
@@ -57,7 +58,11 @@ def model(folder, config, architecture=None, change=lambda tensors: tensors, dty
         tensors = change(load_file(Path(saved) / "model.safetensors"))
     if dtype:
         tensors = {name: t.to(dtype) if t.is_floating_point() else t for name, t in tensors.items()}
-    save_file({name: t.clone().contiguous() for name, t in tensors.items()}, folder / "model.safetensors", {"format": "pt"})
+    tensors = {name: t.clone().contiguous() for name, t in tensors.items()}
+    if torch_file is not None:
+        torch.save(tensors, folder / "pytorch_model.bin", **torch_file)
+    else:
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
 def opened(folder, auto):
@@ -154,6 +159,42 @@ def distilbert_sst2(folder):
         "model_type": "distilbert", "n_heads": 2, "n_layers": 2, "output_past": True, "pad_token_id": 0, "qa_dropout": 0.1,
         "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": False, "tie_weights_": True,
         "transformers_version": "4.32.0.dev0", "vocab_size": size})
+    return classes(folder, PLAIN)
+
+
+DEBERTA = {"attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, **ENCODER, "initializer_range": 0.02,
+           "layer_norm_eps": 1e-7, "max_position_embeddings": 40, "max_relative_positions": -1, "model_type": "deberta-v2",
+           "norm_rel_ebd": "layer_norm", "pos_att_type": "p2c|c2p", "position_biased_input": False, "position_buckets": 6,
+           "relative_attention": True, "share_att_key": True, "type_vocab_size": 0}
+
+
+def deberta_v3_small(folder):
+    """No class, no tokenizer.json, and the heads of its pretraining, of classes that transformers lacks."""
+    size = tokenizers.deberta(folder) + 5
+    write_json(folder / "tokenizer_config.json", {"do_lower_case": False, "vocab_type": "spm"})
+    model(folder, {**DEBERTA, "vocab_size": size}, architecture="DebertaV2Model", torch_file={}, change=lambda tensors: {
+        **{f"deberta.{name}": tensor for name, tensor in tensors.items()},
+        "lm_predictions.lm_head.bias": torch.randn(size), "mask_predictions.dense.weight": torch.randn(16, 16).t()})
+    return vectors(folder, ["The man sleeps in the house.", "a red dog", "Paris, and [MASK]  caf\u00e9 \u4e2d in France?"], "mean")
+
+
+def nli_deberta(folder):
+    size = tokenizers.deberta(folder)
+    write_json(folder / "tokenizer_config.json", {
+        "bos_token": "[CLS]", "cls_token": "[CLS]", "do_lower_case": False, "eos_token": "[SEP]", "mask_token": "[MASK]",
+        "model_max_length": 512, "name_or_path": "microsoft/deberta-v3-small", "pad_token": "[PAD]", "sep_token": "[SEP]",
+        "sp_model_kwargs": {}, "special_tokens_map_file": None, "split_by_punct": False, "tokenizer_class": "DebertaV2Tokenizer",
+        "unk_token": "[UNK]", "vocab_type": "spm"})
+    write_json(folder / "added_tokens.json", {"[MASK]": size - 1})
+    write_json(folder / "special_tokens_map.json", {
+        "bos_token": "[CLS]", "cls_token": "[CLS]", "eos_token": "[SEP]", "mask_token": "[MASK]", "pad_token": "[PAD]",
+        "sep_token": "[SEP]", "unk_token": "[UNK]"})
+    labels = ["contradiction", "entailment", "neutral"]
+    model(folder, {
+        "architectures": ["DebertaV2ForSequenceClassification"], **DEBERTA, "id2label": dict(enumerate(labels)),
+        "label2id": {label: i for i, label in enumerate(labels)}, "legacy": True, "pad_token_id": 0, "pooler_dropout": 0,
+        "pooler_hidden_act": "gelu", "pooler_hidden_size": 16, "torch_dtype": "float32", "transformers_version": "4.10.0.dev0",
+        "vocab_size": size}, torch_file={"_use_new_zipfile_serialization": False})
     return classes(folder, PLAIN)
 
 
@@ -524,6 +565,7 @@ FOLDERS = {
     "gpt2": gpt2, "distilgpt2": distilgpt2, "TinyLlama-1.1B-Chat-v1.0": tinyllama, "Llama-3.2-1B": llama_32,
     "SmolLM2-135M": smollm2, "vit-base-patch16-224": vit_base, "vit-of-today": vit_today, "deit-base-patch16-224": deit_base,
     "deit-base-distilled-patch16-224": deit_distilled, "t5-small": t5_small, "flan-t5-small": flan_t5_small,
+    "deberta-v3-small": deberta_v3_small, "nli-deberta-v3-small": nli_deberta,
     "opus-mt-en-de": opus_en_de, "opus-mt-en-ROMANCE": opus_en_romance}
 ELSEWHERE = ("tf_model.h5", "flax_model.msgpack", "pytorch_model.bin", "rust_model.ot", "onnx/model.onnx")
 
@@ -535,7 +577,8 @@ def main():
         (folder / "onnx").mkdir(parents=True)
         result = FOLDERS[name](folder)
         for other in ELSEWHERE:  # weights of other programs, which must not be opened
-            (folder / other).write_bytes(b"of another program")
+            if not (folder / other).exists():
+                (folder / other).write_bytes(b"of another program")
         lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in result)
         (folder / "text_results.json").write_text(f"[{lines}]\n")
         for path in folder.rglob("*"):

@@ -176,6 +176,13 @@ def t5(folder, extra=100):
     return len(scored)
 
 
+def deberta(folder):
+    """spm.model alone, whose first pieces are the special tokens, but for [MASK]."""
+    model = sentencepiece_file(folder / "spm.model", [*ENGLISH, "Paris and France"], 48, pad_id=0, bos_id=1, eos_id=2, unk_id=3,
+                               pad_piece="[PAD]", bos_piece="[CLS]", eos_piece="[SEP]", unk_piece="[UNK]")
+    return len(model) + 1
+
+
 def marian(folder, codes=()):
     """source.spm, target.spm and a joint vocab.json with codes of target languages."""
     pieces = []

@@ -135,6 +135,19 @@ TEST(Choice, TakesWhatQkvOpens) {
                    "model.safetensors.index.json", "tokenizer.model", "chat_template.jinja",
                    "additional_chat_templates/tool_use.jinja", "2_Dense/model.safetensors",
                    "adapter_model.safetensors", "spiece.model", "merges.txt"}));
+  // Weights of torch.save(), where a folder has no others.
+  const Paths old{"config.json",
+                  "pytorch_model-00001-of-00002.bin",
+                  "pytorch_model-00002-of-00002.bin",
+                  "pytorch_model.bin.index.json",
+                  "2_Dense/pytorch_model.bin",
+                  "adapter_model.bin"};
+  Paths more = old;
+  more.insert(more.end(), {"training_args.bin", "optimizer.bin", "pytorch_model.fp16.bin",
+                           "pytorch_model-a-of-b.bin", "unet/pytorch_model.bin"});
+  EXPECT_EQ(taken(more), old);
+  EXPECT_EQ(taken({"pytorch_model.bin", "model.safetensors", "2_Dense/pytorch_model.bin"}),
+            (Paths{"model.safetensors", "2_Dense/pytorch_model.bin"}));
 }
 
 // As fnmatch of Python, which huggingface_hub uses.

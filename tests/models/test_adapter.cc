@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/models/family_case.h"
 #include "tests/support/devices.h"
+#include "tests/support/pytorch_files.h"
 #include "tests/support/random.h"
 #include "tests/support/scratch.h"
 
@@ -157,7 +160,7 @@ TEST(Adapter, RefusesAnotherBase) {
   EXPECT_NE(message(gpt2.folder, gpt2.folder).find("expected adapter_config.json"), std::string::npos);
 }
 
-TEST(Adapter, ExplainsHowToConvertPickles) {
+TEST(Adapter, OpensWeightsOfTorchSave) {
   const FamilyCase one("gpt2");
   const Scratch folder;
   std::filesystem::copy_file(golden("adapter_gpt2") / kAdapterConfig, folder / kAdapterConfig);
@@ -165,9 +168,15 @@ TEST(Adapter, ExplainsHowToConvertPickles) {
     return message_of<IoError>([&] { load_language_model(one.folder, {.adapter = folder.path()}); });
   };
   expect_parts(message(), {"adapter_model.safetensors", "found adapter_config.json alone"});
+  std::filesystem::copy_file(golden("adapter_gpt2") / kAdapterWeights, folder / kAdapterWeights);
+  make_pytorch(folder / kAdapterWeights, folder / "adapter_model.bin");
+  const auto expected = load_language_model(one.folder, {.adapter = golden("adapter_gpt2")});
+  const auto found = load_language_model(one.folder, {.adapter = folder.path()});
+  EXPECT_TRUE(std::ranges::equal(language_logits(*found, one.texts).values(),
+                                 language_logits(*expected, one.texts).values()));
   folder.write("adapter_model.bin", "PK");
-  expect_parts(message(),
-               {"found adapter_model.bin alone", "python3 -c", (folder / "adapter_model.bin").string()});
+  expect_throw<DataError>("adapter_model.bin: expected a file of torch.save()",
+                          [&] { load_language_model(one.folder, {.adapter = folder.path()}); });
 }
 
 TEST(Adapter, NamesAMalformedPattern) {

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "qkv/base/files.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/hub/family.h"
 #include "tests/models/small_transformer.h"
+#include "tests/support/pytorch_files.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -133,14 +135,52 @@ TEST(Folder, StoresDecodingDefaults) {
   EXPECT_EQ(load_generation_defaults(folder.path()).sampling.temperature, 0) << "of no effect";
 }
 
-TEST(Folder, ErrorExplainsHowToConvertPickles) {
+// The same weights by torch.save(), in one file and in two with an index.
+TEST(Folder, OpensWeightsOfTorchSave) {
   const Scratch folder;
-  folder.write("config.json", find_family(translation_families(), "marian")->serialize(small()).json());
+  Transformer model(small());
+  nn::initialise(model, 3);
+  save_transformer(folder.path(), model, {});
+  const std::filesystem::path one = folder / "pytorch_model.bin", safetensors = folder / "model.safetensors";
+  qkv::testing::make_pytorch(safetensors, one);
+  expect_same_parameters(model, *load_transformer(folder.path()));
+  expect_same_parameters(model, *load_transformer(folder.path(), {.trainable = true}));
+
+  save_transformer(folder.path(), model, {});
+  std::filesystem::remove(one);
+  {
+    const io::SafetensorsFile whole(safetensors);
+    const std::vector<std::string> names = whole.names();
+    const std::string middle = names[names.size() / 2];
+    nlohmann::json map;
+    for (const bool second : {false, true}) {
+      const std::string file =
+          second ? "pytorch_model-00002-of-00002.bin" : "pytorch_model-00001-of-00002.bin";
+      const auto own = [&](const std::string& name) { return (name >= middle) == second; };
+      folder.write(file, qkv::testing::pytorch_archive(whole, own));
+      for (const std::string& name : names) {
+        if (own(name)) map[name] = file;
+      }
+    }
+    folder.write("pytorch_model.bin.index.json", nlohmann::json{{"weight_map", map}}.dump());
+  }
+  std::filesystem::remove(safetensors);
+  expect_same_parameters(model, *load_transformer(folder.path()));
+  std::filesystem::remove(folder / "pytorch_model-00002-of-00002.bin");
+  EXPECT_NE(message_of<DataError>([&] {
+              load_transformer(folder.path());
+            }).find("pytorch_model-00002-of-00002.bin"),
+            std::string::npos);
+  // safetensors come first.
+  save_transformer(folder.path(), model, {});
   folder.write("pytorch_model.bin", "PK");
-  const std::string message = message_of<IoError>([&] { load_transformer(folder.path()); });
-  EXPECT_NE(message.find("model.safetensors"), std::string::npos) << message;
-  EXPECT_NE(message.find("pytorch_model.bin"), std::string::npos) << message;
-  EXPECT_NE(message.find("python3 -c"), std::string::npos) << message;
+  expect_same_parameters(model, *load_transformer(folder.path()));
+  std::filesystem::remove(safetensors);
+  std::filesystem::remove(folder / "pytorch_model.bin.index.json");
+  EXPECT_NE(message_of<DataError>([&] {
+              load_transformer(folder.path());
+            }).find("pytorch_model.bin: expected a file of"),
+            std::string::npos);
 }
 
 // Marian folders of other writers: the shared table under another name, no logits bias, extra tensors.

@@ -11,6 +11,7 @@
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
+#include "tests/support/pytorch_files.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::pipelines {
@@ -82,6 +83,21 @@ INSTANTIATE_TEST_SUITE_P(Cases, SentenceVectors,
                                            "decoder_learned_positions", "both_directions_and_dense",
                                            "dense_activations"),
                          [](const auto& tested) { return tested.param; });
+
+TEST(SentenceVectorFiles, DenseModulesOpenWeightsOfTorchSave) {
+  const json& one = case_named("both_directions_and_dense");
+  const Folder folder(one["files"], kGoldenModels / one["model"].get<std::string>());
+  const std::vector<std::string> texts{"a red dog"};
+  const auto vector = [&] {
+    const TextEmbedder embedder(folder.path());
+    return embedder(texts, embedder.default_options())[0].values;
+  };
+  const std::vector<float> expected = vector();
+  for (const char* module : {"2_Dense", "3_Dense", "4_Dense"})
+    qkv::testing::make_pytorch(folder.path() / module / "model.safetensors",
+                               folder.path() / module / "pytorch_model.bin");
+  EXPECT_EQ(vector(), expected);
+}
 
 TEST(SentenceVectorFiles, DefaultIsTheMeanOfAllTokens) {
   const TextEmbedder embedder(kModel);

@@ -93,11 +93,14 @@ void report(const PullArguments& arguments, const hub::PullResult& result) {
   }
   if (!result.skipped.empty())
     say(concat("skipped ", skipped_text(result.skipped), "; --include takes others"));
-  if (arguments.include.empty() && !result.files.empty() && !any_ends_with(result.files, ".safetensors")) {
-    say(any_ends_with(result.skipped, ".gguf")
-            ? "warning: the model has no model.safetensors; --include takes a GGUF file, such as '*Q8_0.gguf'"
-            : "warning: the model has no model.safetensors; a pull request of the hub may have it: "
-              "--revision refs/pr/N");
+  if (arguments.include.empty() && !result.files.empty() && !any_ends_with(result.files, ".safetensors") &&
+      !any_ends_with(result.files, ".bin")) {
+    say(any_ends_with(result.skipped, ".gguf") ? "warning: the model has no weights that are taken by "
+                                                 "default; --include takes a GGUF file, such "
+                                                 "as '*Q8_0.gguf'"
+                                               : "warning: the model has no model.safetensors and no "
+                                                 "pytorch_model.bin; a pull request of the hub "
+                                                 "may have one: --revision refs/pr/N");
   }
   if (!arguments.json) {
     std::cout << result.folder.string() << '\n';

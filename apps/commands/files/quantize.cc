@@ -13,9 +13,10 @@
 #include "apps/tasks/lm_documents.h"
 #include "apps/terminal.h"
 #include "qkv/base/files.h"
-#include "qkv/io/safetensors.h"
+#include "qkv/io/tensor_file.h"
 #include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/model_file.h"
+#include "qkv/models/hub/tensor_files.h"
 #include "qkv/ops/quantize.h"
 #include "qkv/pipelines/open_model.h"
 #include "qkv/pipelines/proof/proof.h"
@@ -31,28 +32,19 @@ struct QuantizeArguments {
   std::optional<DType> dtype;
 };
 
-// One file, or shards.
-std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  for (const std::filesystem::path& path : files_in(folder)) {
-    const std::string name = path.filename().string();
-    if (name.starts_with("model") && name.ends_with(".safetensors")) files.push_back(path);
-  }
-  return files;
-}
-
 int64_t weight_bytes(const std::filesystem::path& folder) {
   int64_t bytes = 0;
-  for (const std::filesystem::path& path : weight_files(folder))
-    bytes += static_cast<int64_t>(std::filesystem::file_size(path));
+  const models::TensorFiles files(folder, MapFor::reading);
+  for (const auto& file : files.files())
+    bytes += static_cast<int64_t>(std::filesystem::file_size(file->path()));
   return bytes;
 }
 
 bool holds_rounded_weights(const std::filesystem::path& folder) {
-  return std::ranges::any_of(weight_files(folder), [](const std::filesystem::path& path) {
-    const io::SafetensorsFile file(path);
-    return std::ranges::any_of(file.names(), [&](const std::string& name) {
-      const std::string& dtype = file.dtype(name);
+  const models::TensorFiles files(folder, MapFor::reading);
+  return std::ranges::any_of(files.files(), [](const auto& file) {
+    return std::ranges::any_of(file->names(), [&](const std::string& name) {
+      const std::string& dtype = file->dtype(name);
       return dtype == "BF16" || dtype == "I8" || dtype.find('_') != std::string::npos;  // "Q8_0"
     });
   });

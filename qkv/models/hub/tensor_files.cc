@@ -1,9 +1,11 @@
 #include "qkv/models/hub/tensor_files.h"
 
 #include <algorithm>
+#include <array>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/io/pytorch/pytorch_file.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/gguf/gguf_model.h"
 #include "qkv/models/hub/adapters/adapter.h"
@@ -13,27 +15,20 @@ namespace qkv::models {
 namespace {
 
 constexpr const char* kOneFile = "model.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
-
-// A command that converts weights stored as Python objects, as in older folders. Reading those would require
-// running code.
-std::string converting(const std::filesystem::path& from, const std::filesystem::path& to) {
-  return concat("python3 -c \"import glob, torch; from safetensors.torch import save_file; t = {}; ",
-                "[t.update(torch.load(f, map_location='cpu', weights_only=True)) for f in glob.glob('",
-                from.string(), "')]; save_file({k: v.clone().contiguous() for k, v in t.items()}, '",
-                to.string(), "', {'format': 'pt'})\"");
-}
+// In order of preference.
+constexpr std::array kWeights{kOneFile, "model.safetensors.index.json", "pytorch_model.bin",
+                              "pytorch_model.bin.index.json"};
 
 }  // namespace
 
+std::unique_ptr<const io::TensorFile> open_weights(const std::filesystem::path& path, MapFor use) {
+  if (path.extension() == ".bin") return std::make_unique<const io::PytorchFile>(path, use);
+  return std::make_unique<const io::SafetensorsFile>(path, use);
+}
+
 std::string unreadable_weights(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder)) return "";
-  for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    if (std::filesystem::exists(folder / name))
-      return concat(name,
-                    " alone; this makes it: ", converting(folder / "pytorch_model*.bin", folder / kOneFile));
-  }
-  for (const char* const name : {kAdapterConfig, kAdapterWeights}) {
+  for (const char* const name : {kAdapterConfig, kAdapterWeights, "adapter_model.bin"}) {
     if (!std::filesystem::exists(folder / name)) continue;
     return concat(name, ": an adapter, which holds changes to the weights of another model; open that model ",
                   "with --adapter ", folder.string(), ", or add the two with qkv merge");
@@ -53,11 +48,6 @@ std::string unreadable_weights(const std::filesystem::path& folder) {
 std::string instead_of_adapter(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder)) return "no such folder";
   const bool config = std::filesystem::exists(folder / kAdapterConfig);
-  const std::filesystem::path pickled = folder / "adapter_model.bin";
-  if (config && std::filesystem::exists(pickled)) {
-    return concat(pickled.filename().string(),
-                  " alone; this makes the other: ", converting(pickled, folder / kAdapterWeights));
-  }
   if (config) return concat(kAdapterConfig, " alone");
   return std::filesystem::exists(folder / kAdapterWeights) ? concat(kAdapterWeights, " alone") : "neither";
 }
@@ -68,16 +58,19 @@ TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_
     add(std::make_unique<const GgufModel>(folder));
     return;
   }
-  if (!std::filesystem::exists(folder / kOneFile) && std::filesystem::exists(folder / kIndex)) {
-    open_index(folder / kIndex);
+  const auto* const found = std::ranges::find_if(
+      kWeights, [&](const char* name) { return std::filesystem::exists(folder / name); });
+  if (found == kWeights.end()) {
+    if (const std::string others = unreadable_weights(folder); !others.empty())
+      throw IoError(concat((folder / kOneFile).string(), ": expected this file, found ", others));
+  }
+  const std::filesystem::path path = folder / (found == kWeights.end() ? kOneFile : *found);
+  if (path.extension() == ".json") {
+    open_index(path);
     return;
   }
-  if (!std::filesystem::exists(folder / kOneFile)) {
-    if (const std::string found = unreadable_weights(folder); !found.empty())
-      throw IoError(concat((folder / kOneFile).string(), ": expected this file, found ", found));
-  }
-  where_ = (folder / kOneFile).string();
-  add(std::make_unique<const io::SafetensorsFile>(folder / kOneFile, use_));
+  where_ = path.string();
+  add(open_weights(path, use_));
 }
 
 void TensorFiles::add(std::unique_ptr<const io::TensorFile> file) {
@@ -102,7 +95,7 @@ void TensorFiles::open_index(const std::filesystem::path& path) {
         throw DataError(concat(where_, ": expected the shard ", file, " beside it, which holds ", tensor,
                                ", found no such file"));
       }
-      files_.push_back(std::make_unique<const io::SafetensorsFile>(shard, use_));
+      files_.push_back(open_weights(shard, use_));
     }
     // An index may name buffers that were not saved.
     if (files_[found->second]->contains(tensor)) {

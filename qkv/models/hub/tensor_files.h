@@ -14,9 +14,9 @@ namespace qkv::models {
 
 class TensorFiles {
  public:
-  // Opens a GGUF file; or a folder's model.safetensors, or the shards listed in model.safetensors.index.json.
-  // Throws IoError if neither exists (with advice if there is a pytorch_model.bin), DataError for an invalid
-  // index or one that names a missing file, naming both.
+  // Opens a GGUF file; or a folder's model.safetensors, else the shards listed in
+  // model.safetensors.index.json, else pytorch_model.bin, else the shards of its index. Throws IoError if
+  // none exists, DataError for an invalid index or one that names a missing file, naming both.
   explicit TensorFiles(const std::filesystem::path& folder, MapFor use);
 
   bool contains(const std::string& name) const { return numbers_.contains(name); }
@@ -38,6 +38,9 @@ class TensorFiles {
   std::map<std::string, size_t> numbers_;       // index into the files, by tensor
   std::map<std::string, std::string> missing_;  // shards without a tensor that the index promises, by tensor
 };
+
+// A file in the format of its name: PyTorch's for .bin, else safetensors. Throws their errors.
+std::unique_ptr<const io::TensorFile> open_weights(const std::filesystem::path& path, MapFor use);
 
 // For messages: the weights in a folder without model.safetensors (of other programs, an adapter), with
 // advice. Empty: none that are known.

@@ -37,6 +37,7 @@ constexpr const char* kFiles[] = {"config.json",
                                   "tokenizer.model",
                                   "spiece.model",
                                   "sentencepiece.bpe.model",
+                                  "spm.model",
                                   "model.safetensors"};
 
 bool has_fields(const fs::path& file) {
@@ -172,7 +173,8 @@ void compare_vocabulary(const text::Tokenizer& tokenizer, const VocabularyProof&
 bool has_inputs(const fs::path& folder) {
   constexpr const char* kTokenizers[] = {
       "tokenizer.json", "vocab.txt",       "source.spm",   "vocab.json",
-      "merges.txt",     "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"};
+      "merges.txt",     "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+      "spm.model"};
   if (models::folder_kind(folder) == models::FolderKind::image)
     return fs::exists(folder / "preprocessor_config.json");
   return std::ranges::any_of(kTokenizers, [&](const char* name) { return fs::exists(folder / name); });

@@ -6,9 +6,10 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
-#include "qkv/io/safetensors.h"
+#include "qkv/io/tensor_file.h"
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/load_options.h"
+#include "qkv/models/hub/tensor_files.h"
 #include "qkv/models/hub/weights.h"
 
 namespace qkv::pipelines {
@@ -55,7 +56,8 @@ DenseConfig config_of(const std::filesystem::path& folder, int64_t inputs) {
 
 nn::Linear linear_of(const std::filesystem::path& folder, int64_t inputs, const DenseConfig& config) {
   nn::Linear linear({.inputs = inputs, .outputs = config.outputs, .bias = config.bias});
-  const io::SafetensorsFile file(folder / "model.safetensors");
+  const models::TensorFiles files(folder, MapFor::writing);
+  const io::TensorFile& file = files.file_of("linear.weight", {config.outputs, inputs});
   models::load_parameter(file, {.name = "linear.weight", .shape = {config.outputs, inputs}}, {},
                          linear.weight(), {});
   if (config.bias) {

@@ -10,7 +10,7 @@ namespace qkv::pipelines {
 
 class DenseLayer {
  public:
-  // Reads config.json and model.safetensors of the module's folder. Throws DataError for other inputs than
+  // Reads config.json and the weights of the module's folder. Throws DataError for other inputs than
   // `inputs`, and for an activation or a field that is not supported; IoError.
   DenseLayer(const std::filesystem::path& folder, int64_t inputs);
 

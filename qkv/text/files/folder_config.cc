@@ -87,6 +87,7 @@ void read_tokenizer_config(const JsonValue& root, FolderConfig& config) {
   config.language_codes = root.string_or("language_codes", "");
   config.source_language = root.string_or("src_lang", "");
   config.language_at_end = root.boolean_or("legacy_behaviour", false);
+  config.split_by_punct = root.boolean_or("split_by_punct", false);
   if (const auto extra = root.find("extra_ids")) {
     config.extra_ids = extra->integer(0, 10000);
   }
@@ -130,7 +131,7 @@ void name_usual_tokens(const std::string& file, FolderConfig& config) {
   };
   const bool bert = config.is_a({"Bert", "DistilBert"}, {"bert", "distilbert"});
   const bool gpt2 = config.is_a({"GPT2"}, {"gpt2"});
-  if (is_wordpiece(file) || (bert && !is_byte_level(file))) {
+  if (is_wordpiece(file) || (bert && !is_byte_level(file)) || config.is_deberta()) {
     otherwise(config.unk, "[UNK]");
     otherwise(config.sep, "[SEP]");
     otherwise(config.pad, "[PAD]");

@@ -28,6 +28,7 @@ struct FolderConfig {
   std::string language_codes;    // of M2M-100: which languages it has
   std::string source_language;   // "src_lang"
   bool language_at_end = false;  // "legacy_behaviour" of NLLB: the language after </s>
+  bool split_by_punct = false;   // of DeBERTa: punctuation marks are words
   int64_t extra_ids = 100;       // T5: the number of tokens "<extra_id_0>" and so on
 
   // Whether the tokenizer has one of these classes or, if no file names a class, the model one of these
@@ -35,6 +36,7 @@ struct FolderConfig {
   bool is_a(std::initializer_list<std::string_view> classes,
             std::initializer_list<std::string_view> models) const;
   bool is_roberta() const { return is_a({"Roberta", "BartTokenizer"}, {"roberta", "bart"}); }
+  bool is_deberta() const { return is_a({"DebertaV2"}, {"deberta-v2"}); }
   bool is_xlm_roberta() const { return is_a({"XLMRoberta"}, {"xlm-roberta"}); }
   bool is_m2m() const { return is_a({"M2M100"}, {}); }
   // Sources name their language.

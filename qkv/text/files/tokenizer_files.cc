@@ -83,6 +83,13 @@ void put_roberta_ends(PostProcessing& post, const FolderConfig& config,
   post.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}, {-1, sep, 0}, {1, {}, 0}, {-1, sep, 0}};
 }
 
+// [CLS] before a text and [SEP] after each.
+void put_bert_ends(PostProcessing& post, const FolderConfig& config, const std::vector<AddedToken>& tokens) {
+  const std::vector<int32_t> cls{id_among(tokens, config.cls)}, sep{id_among(tokens, config.sep)};
+  post.single = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}};
+  post.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}, {1, {}, 1}, {-1, sep, 1}};
+}
+
 // BERT's normalizer with the settings of tokenizer_config.json, which take precedence over tokenizer.json.
 NormalizerPtr bert_normalizer_of(const FolderConfig& config, BertNormalizerOptions options) {
   options.lowercase = config.do_lower_case.value_or(options.lowercase);
@@ -115,13 +122,10 @@ TokenizerParts read_wordpiece(const fs::path& path, const FolderConfig& config) 
   }
   TokenizerParts parts;
   parts.added_tokens = special_tokens(config, vocabulary, name);
-  const std::vector<int32_t> cls{id_among(parts.added_tokens, config.cls)},
-      sep{id_among(parts.added_tokens, config.sep)};
   parts.normalizer = bert_normalizer_of(config, {});
   parts.pre_tokenizer = bert_pre_tokenizer();
   parts.model = wordpiece_model(std::move(vocabulary), {.unk_token = config.unk->content}, name);
-  parts.post_processing.single = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}};
-  parts.post_processing.pair = {{-1, cls, 0}, {0, {}, 0}, {-1, sep, 0}, {1, {}, 1}, {-1, sep, 1}};
+  put_bert_ends(parts.post_processing, config, parts.added_tokens);
   parts.decoder = wordpiece_decoder("##", /*cleanup=*/true);
   return parts;
 }
@@ -226,6 +230,32 @@ TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig&
   return parts;
 }
 
+// spm.model of DeBERTa V2 and V3. The special tokens are pieces of it, but for [MASK], which follows them.
+TokenizerParts read_deberta(const fs::path& path, const FolderConfig& config) {
+  const std::string name = path.string();
+  if (!config.is_deberta()) {
+    throw DataError(concat(
+        name, ": expected \"DebertaV2Tokenizer\" as \"tokenizer_class\" in ",
+        "tokenizer_config.json, or \"deberta-v2\" as \"model_type\" in config.json, found \"",
+        config.tokenizer_class.empty() ? config.model_type : config.tokenizer_class, "\"; ", kConversion));
+  }
+  if (config.split_by_punct)
+    throw DataError(concat((path.parent_path() / "tokenizer_config.json").string(),
+                           ": split_by_punct: expected false, found true; ", kConversion));
+  const auto model = std::make_shared<SentencePieceModel>(read_file(path), name);
+  TokenizerParts parts;
+  if (config.do_lower_case.value_or(false)) parts.normalizer = lowercase_normalizer();
+  parts.special_tokens = model->special_tokens();
+  parts.model = sentencepiece_model(model);
+  parts.decoder = sentencepiece_decoder(model, /*marian=*/false);
+  parts.added_tokens = special_tokens(config, parts.model->vocabulary(), name);
+  for (int32_t id = 0; id < model->size(); ++id) {
+    if (model->is_control(id)) parts.symbols.push_back(id);
+  }
+  put_bert_ends(parts.post_processing, config, parts.added_tokens);
+  return parts;
+}
+
 // fairseq's symbols, the model's pieces without its first three, languages (mBART, NLLB), and <mask>.
 std::shared_ptr<const Vocabulary> fairseq_vocabulary(const SentencePieceModel& model,
                                                      const FolderConfig& config, const std::string& name) {
@@ -282,10 +312,10 @@ TokenizerParts read_fairseq(const fs::path& path, const FolderConfig& config) {
   return parts;
 }
 
-constexpr const char* kSentencePieceBpe = "sentencepiece.bpe.model";
+constexpr const char *kSentencePieceBpe = "sentencepiece.bpe.model", *kDeberta = "spm.model";
 constexpr const char* kKnown =
-    "tokenizer.json, vocab.txt, vocab.json beside merges.txt or source.spm, tokenizer.model, spiece.model or "
-    "sentencepiece.bpe.model";
+    "tokenizer.json, vocab.txt, vocab.json beside merges.txt or source.spm, tokenizer.model, spiece.model, "
+    "sentencepiece.bpe.model or spm.model";
 
 TokenizerParts read_json(std::string_view json, const std::string& name, const FolderConfig& config) {
   TokenizerParts parts = parse_tokenizer_json(json, name);
@@ -307,13 +337,14 @@ TokenizerParts read_parts(const fs::path& path, const FolderConfig& config) {
     return read_marian_source(path);
   }
   if (file == kSentencePieceBpe) return read_fairseq(path, config);
+  if (file == kDeberta) return read_deberta(path, config);
   if (file.ends_with(".model")) return read_sentencepiece_file(path, config);
   throw DataError(concat(path.string(), ": expected a file named ", kKnown, ", found another name"));
 }
 
 fs::path find_file(const fs::path& folder) {
   for (const char* name : {"tokenizer.json", "vocab.txt", "source.spm", "vocab.json", "tokenizer.model",
-                           "spiece.model", kSentencePieceBpe}) {
+                           "spiece.model", kSentencePieceBpe, kDeberta}) {
     // M2M-100 has a vocab.json of SentencePiece's pieces.
     const bool pieces = fs::exists(folder / kSentencePieceBpe) && !fs::exists(folder / "merges.txt");
     if (fs::exists(folder / name) && !(pieces && is_byte_level(name))) return folder / name;

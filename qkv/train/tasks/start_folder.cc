@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using models::FolderKind;
 
 // Of one tokenizer: a folder may have several formats of it.
-constexpr std::array<std::string_view, 15> kTokenizerFiles{"tokenizer.json",
+constexpr std::array<std::string_view, 16> kTokenizerFiles{"tokenizer.json",
                                                            "tokenizer_config.json",
                                                            "special_tokens_map.json",
                                                            "added_tokens.json",
@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, 15> kTokenizerFiles{"tokenizer.json",
                                                            "tokenizer.model",
                                                            "spiece.model",
                                                            "sentencepiece.bpe.model",
+                                                           "spm.model",
                                                            "source.spm",
                                                            "target.spm",
                                                            "target_vocab.json",

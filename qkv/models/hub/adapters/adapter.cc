@@ -10,8 +10,11 @@
 #include "qkv/hub/cache.h"
 #include "qkv/io/checksums.h"
 #include "qkv/io/crc32c.h"
+#include "qkv/io/safetensors.h"
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/config_writer.h"
+#include "qkv/models/hub/tensor_files.h"
+#include "qkv/ops/quantize.h"
 #include "qkv/text/steps/pattern.h"
 
 namespace qkv::models {
@@ -60,13 +63,27 @@ void require_plain_lora(const ConfigReader& config) {
   }
 }
 
-void require_base(const io::SafetensorsFile& file, const ConfigReader& config,
+// The file of weights; model.safetensors' name if there is none.
+std::filesystem::path weights_of(const std::filesystem::path& folder) {
+  const std::filesystem::path of_pytorch = folder / "adapter_model.bin";
+  return !std::filesystem::exists(folder / kAdapterWeights) && std::filesystem::exists(of_pytorch)
+             ? of_pytorch
+             : folder / kAdapterWeights;
+}
+
+Tensor widened(const io::TensorFile& file, const std::string& name, const Shape& expected) {
+  return dequantize({file.as_stored(name, expected)});
+}
+
+void require_base(const io::TensorFile& opened, const ConfigReader& config,
                   const std::filesystem::path& base) {
-  const auto found = file.metadata().find(kBaseKey);
-  if (found == file.metadata().end()) return;  // of another program
+  const auto* const file = dynamic_cast<const io::SafetensorsFile*>(&opened);
+  if (file == nullptr) return;
+  const auto found = file->metadata().find(kBaseKey);
+  if (found == file->metadata().end()) return;  // of another program
   const std::string own = base_checksum(base);
   if (found->second == own) return;
-  throw DataError(concat(file.path().string(), ": expected the base model that the adapter was trained on (",
+  throw DataError(concat(file->path().string(), ": expected the base model that the adapter was trained on (",
                          config.string("base_model_name_or_path", "unknown"), ", checksum ", found->second,
                          "), found ", base.string(), " (checksum ", own, ")"));
 }
@@ -141,16 +158,16 @@ void write_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter
 AdapterFiles::AdapterFiles(const std::filesystem::path& folder, WeightMap map,
                            const std::filesystem::path& base)
     : config_(read_file(folder / kAdapterConfig), (folder / kAdapterConfig).string()),
-      file_(folder / kAdapterWeights, MapFor::writing),
+      file_(open_weights(weights_of(folder), MapFor::writing)),
       map_(std::move(map)) {
   require_plain_lora(config_);
-  require_base(file_, config_, base);
+  require_base(*file_, config_, base);
 }
 
 // PEFT's name of a tensor, in a model with its heads or alone.
 std::string AdapterFiles::spelling(const std::string& name) const {
   std::string whole = concat(kModel, name);
-  if (file_.contains(whole) || map_.prefix.empty() || !name.starts_with(map_.prefix)) return whole;
+  if (file_->contains(whole) || map_.prefix.empty() || !name.starts_with(map_.prefix)) return whole;
   return concat(kModel, name.substr(map_.prefix.size()));
 }
 
@@ -159,7 +176,7 @@ std::string AdapterFiles::spelling(const std::string& name) const {
 double AdapterFiles::number_of(const std::string& module, const char* pattern, double usual) const {
   if (!config_.has(pattern)) return usual;
   const ConfigReader numbers = config_.object(pattern);
-  const std::string where = concat((file_.path().parent_path() / kAdapterConfig).string(), ": ", pattern);
+  const std::string where = concat((file_->path().parent_path() / kAdapterConfig).string(), ": ", pattern);
   for (const auto& [key, value] : config_.entries(pattern)) {
     if (text::matches_python(concat("(.*\\.)?(", key, ")"), module, where)) return numbers.number(key, usual);
   }
@@ -167,35 +184,35 @@ double AdapterFiles::number_of(const std::string& module, const char* pattern, d
 }
 
 bool AdapterFiles::replaces(const std::string& parameter) const {
-  return file_.contains(spelling(mapped_name(map_, parameter).name));
+  return file_->contains(spelling(mapped_name(map_, parameter).name));
 }
 
 void AdapterFiles::add_to(const std::string& name, const nn::Parameter& parameter,
                           std::set<std::string>& used) const {
   const MappedName mapped = mapped_name(map_, name);
-  if (const std::string whole = spelling(mapped.name); file_.contains(whole)) {
+  if (const std::string whole = spelling(mapped.name); file_->contains(whole)) {
     if (rearranges(mapped.rule))
       throw DataError(
-          concat(file_.path().string(), ": ", whole, ": expected a low-rank update, found a weight"));
-    parameter.set_value({file_.tensor(whole, parameter.shape).clone()});
+          concat(file_->path().string(), ": ", whole, ": expected a low-rank update, found a weight"));
+    parameter.set_value({widened(*file_, whole, parameter.shape).clone()});
     used.insert(whole);
   }
   if (!parameter.low_rank || !name.ends_with(".weight")) return;
   // Adapters made with transformers before its version 5 are named after the tensors.
   std::string module = mapped.module;
-  if (!file_.contains(spelling(concat(module, kA)))) module = module_of(mapped.name);
+  if (!file_->contains(spelling(concat(module, kA)))) module = module_of(mapped.name);
   const std::string a_name = spelling(concat(module, kA));
-  if (!file_.contains(a_name)) return;
+  if (!file_->contains(a_name)) return;
   const std::string b_name = spelling(concat(module, kB));
   const int64_t outputs = parameter.shape[0], inputs = parameter.shape[1];
-  const Shape found = file_.shape(a_name);
+  const Shape found = file_->shape(a_name);
   const int64_t rank = found.rank() == 2 ? found[0] : 0;
-  const Tensor a = file_.tensor(a_name, Shape{rank, inputs});
-  const Tensor b = file_.tensor(b_name, Shape{outputs_of(mapped.rule, outputs), rank});
+  const Tensor a = widened(*file_, a_name, Shape{rank, inputs});
+  const Tensor b = widened(*file_, b_name, Shape{outputs_of(mapped.rule, outputs), rank});
   const auto columns = static_cast<double>(rank);
   const std::string own = a_name.substr(kModel.size(), a_name.size() - kModel.size() - kA.size());
   if (const double said = number_of(own, "rank_pattern", config_.number("r", 8)); said != columns)
-    throw DataError(concat(file_.path().string(), ": ", a_name, ": expected the rank ", said, " of ",
+    throw DataError(concat(file_->path().string(), ": ", a_name, ": expected the rank ", said, " of ",
                            kAdapterConfig, ", found ", rank));
   const double alpha = number_of(own, "alpha_pattern", config_.number("lora_alpha", 8));
   const double scale = alpha / (config_.boolean("use_rslora", false) ? std::sqrt(columns) : columns);
@@ -208,10 +225,10 @@ void AdapterFiles::add_to(const std::function<void(const nn::ParameterVisitor&)>
   const MemoryScope memory(MemoryUse::weights);
   std::set<std::string> used;
   visit([&](const std::string& name, const nn::Parameter& parameter) { add_to(name, parameter, used); });
-  for (const std::string& name : file_.names()) {
+  for (const std::string& name : file_->names()) {
     if (used.contains(name)) continue;
     throw DataError(
-        concat(file_.path().string(), ": ", name,
+        concat(file_->path().string(), ": ", name,
                ": expected a tensor of a module that the model has (an adapter of another model, or "
                "of one with another head?)"));
   }
@@ -228,8 +245,7 @@ std::string base_checksum(const std::filesystem::path& folder) {
 }
 
 bool is_adapter(const std::filesystem::path& folder) {
-  return std::filesystem::exists(folder / kAdapterConfig) &&
-         std::filesystem::exists(folder / kAdapterWeights);
+  return std::filesystem::exists(folder / kAdapterConfig) && std::filesystem::exists(weights_of(folder));
 }
 
 std::filesystem::path base_folder(const std::filesystem::path& adapter) {

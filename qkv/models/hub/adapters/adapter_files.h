@@ -3,10 +3,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 
-#include "qkv/io/safetensors.h"
+#include "qkv/io/tensor_file.h"
 #include "qkv/models/hub/adapters/adapter.h"
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/weight_map.h"
@@ -37,7 +38,7 @@ class AdapterFiles {
   double number_of(const std::string& module, const char* pattern, double usual) const;
 
   ConfigReader config_;
-  io::SafetensorsFile file_;
+  std::unique_ptr<const io::TensorFile> file_;
   WeightMap map_;
 };
 
