@@ -157,7 +157,7 @@ TEST(Choice, FollowsPatterns) {
   EXPECT_EQ(taken(all, {"onnx/"}), (Paths{"onnx/a/model.onnx", "onnx/model.onnx"}));
   EXPECT_EQ(taken(all, {"*.bin", "config.json"}), (Paths{"config.json", "pytorch_model.bin"}));
   EXPECT_EQ(taken(all, {"*"}, {"*/a/*", "[a-c]*"}), (Paths{"onnx/model.onnx", "pytorch_model.bin"}));
-  EXPECT_EQ(taken(all, {}, {"config.json"}), Paths{});
+  EXPECT_EQ(taken(all, {}, {"config.json", "*.bin"}), Paths{});
   EXPECT_EQ(taken(all, {"model"}), Paths{}) << "the whole path must match";
 }
 

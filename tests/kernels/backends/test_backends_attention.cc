@@ -28,8 +28,10 @@ struct AttentionCall {
              .key_heads = 2,
              .d_k = d,
              .d_v = d + 1,
-             // Scores of wide heads would be large otherwise, and their exponentials inaccurate.
-             .scale = 0.7f / std::max(1.0f, std::sqrt(static_cast<float>(d) / 8))};
+             // Scores of wide heads would be large otherwise, and their exponentials inaccurate. Those of the
+             // widest are smaller still, as the error of a product grows with the features.
+             .scale = 0.7f / std::max(1.0f, std::sqrt(static_cast<float>(d) / 8)) /
+                      std::max(1.0f, static_cast<float>(d) / 130)};
     input = {.query = call.input(query_tokens * 4 * d, 1, 2),
              .key = call.input(key_tokens * 2 * d, 2, 2),
              .value = call.input(key_tokens * 2 * (d + 1), 3),
