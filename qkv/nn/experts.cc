@@ -82,7 +82,7 @@ Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
     return reshape(expert_weights(logits, chosen, rule_), {tokens * options_.per_token, 1});
   };
   Variable factors, outputs;
-  if (!context.training && inner_->suit(x.value()) && outer_->suit(x.value())) {
+  if (inner_->suit(x.value()) && outer_->suit(x.value()) && !context.training) {
     factors = weights();
     outputs = by_pairs(x, chosen, factors);
   } else {

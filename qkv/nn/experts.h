@@ -14,8 +14,9 @@ namespace qkv::nn {
 
 // y = sum over the chosen experts of a token, the best first, of weight_e FFN_e(x) (Shazeer et al.
 // 2017, equations 1 to 5, without noise). The logits are x W_r^T + b_r. The rows of a batch are grouped by
-// expert, each of which computes its own as one product; those of few tokens on a device, as in decoding, are
-// not, so that the host need not wait for the choice. A row's bits do not depend on others.
+// expert, each of which computes its own as one product; those of few tokens, as in decoding, are not, so
+// that the host need not wait for a device's choice (LinearChoices::suit). A row's bits do not depend on
+// others.
 class Experts final : public FeedForward {
  public:
   // `expert`: of each; the shared one has another width. Throws UsageError for invalid options.

@@ -29,6 +29,12 @@ struct LinearChoices::State {
   std::vector<std::shared_ptr<const LinearProduct::RightHandSide>> sides;  // of the views
   std::vector<uint64_t> versions;
 
+  void forget() {
+    const std::lock_guard lock(mutex);
+    views = {};
+    sides.clear();
+  }
+
   // Of all weights and biases, in order.
   std::vector<uint64_t> current_versions() const {
     std::vector<uint64_t> all;
@@ -63,8 +69,12 @@ LinearChoices::LinearChoices(std::vector<LinearWeights> maps) : state_(std::make
 }
 
 bool LinearChoices::suit(const Tensor& x) const {
+  if (Tape::records()) {  // the weights are about to change
+    state_->forget();
+    return false;
+  }
   const LinearWeights& first = state_->maps.front();
-  return x.rows() <= kernels::chosen_rows(x.device()) && !Tape::records() && !LinearInputs::observed() &&
+  return x.rows() <= kernels::chosen_rows(x.device()) && !LinearInputs::observed() &&
          std::ranges::all_of(state_->maps, [&](const LinearWeights& map) { return alike(first, map); });
 }
 

@@ -15,7 +15,8 @@ class LinearChoices {
   explicit LinearChoices(std::vector<LinearWeights> maps);
 
   // Whether linear_chosen() takes them for x [tokens, k], and is faster than a product for each map: with few
-  // tokens, for inference, and maps alike in dtypes and shapes, without low-rank updates.
+  // tokens, for inference, and maps alike in dtypes and shapes, without low-rank updates. While a tape
+  // records, frees what was derived from the weights.
   bool suit(const Tensor& x) const;
 
  private:

@@ -9,6 +9,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
+#include "qkv/models/hub/family.h"
 #include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/read_config.h"
 #include "qkv/nn/named_parameters.h"
@@ -144,7 +145,10 @@ StartFolder::StartFolder(fs::path from, FolderKind kind, const fs::path& run, bo
   models::refuse_gguf(from_, "model.from");
   const FolderKind found = models::folder_kind(files_at_);
   family_ = models::family_of(files_at_);
-  if (found != kind) {
+  // A language model is an encoder whose tokens attend to earlier ones alone.
+  const bool reads_texts = kind == FolderKind::encoder && found == FolderKind::language &&
+                           models::find_family(models::encoder_families(), family_) != nullptr;
+  if (found != kind && !reads_texts) {
     throw UsageError(concat("model.from ", from_.string(), ": expected the folder of ", name_of(kind),
                             ", found \"", family_, "\", ", name_of(found)));
   }

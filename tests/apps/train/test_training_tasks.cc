@@ -228,6 +228,32 @@ TEST_F(FineTuning, OfAClassifierFromABert) {
   expect_parts(masked.err, {"initialised at random from the seed: classifier\n"});
 }
 
+// The last token's hidden state is classified, as in transformers' classes for it.
+TEST_F(FineTuning, OfAClassifierFromALanguageModel) {
+  const std::string line =
+      "train classify --train @/colours.tsv --valid @/colours.tsv --quiet --learning-rate 0.02 ";
+  std::filesystem::copy(QKV_TEST_DATA "/apps/golden/hub/SmolLM2-135M", scratch_ / "language");
+  json settings = json_file("language/tokenizer_config.json");
+  settings["pad_token"] = "<|im_end|>";
+  scratch_.write("language/tokenizer_config.json", settings.dump());
+  output(line + "--from @/language --max-steps 30 --out @/model");
+  const json config = json_file("model/config.json");
+  EXPECT_EQ(config["architectures"][0], "LlamaForSequenceClassification");
+  EXPECT_EQ(config["id2label"]["0"], "bad");
+  EXPECT_EQ(config["pad_token_id"], 2);
+  EXPECT_GT(result("evaluate classify @/model --test @/colours.tsv")["accuracy"], 0.9);
+  // Its classifier is kept, by all of these.
+  output(line + "--from @/model --max-steps 1 --out @/further");
+  output(line + "--from @/model --lora 2 --max-steps 1 --out @/adapter");
+  output("merge @/model --adapter @/adapter --out @/merged");
+  for (const char* model : {"@/further", "@/model --adapter @/adapter", "@/merged"})
+    EXPECT_GT(result(concat("evaluate classify ", model, " --test @/colours.tsv"))["accuracy"], 0.9) << model;
+  output(line + "--from %hub/SmolLM2-135M --lora 2 --max-steps 1 --out @/over-base");
+  output("classify %hub/SmolLM2-135M --adapter @/over-base", "red\n");
+  expect_refused("train tag --train @/tags.tsv --out @/tagged --from %hub/SmolLM2-135M", 2,
+                 {"LlamaForSequenceClassification"});
+}
+
 // An adapter's documents and length of texts are kept by `merge`.
 TEST_F(FineTuning, SettingsOfAnAdapterAreThoseOfItsMergedModel) {
   output(training("lm", "base", "--max-steps 2"));

@@ -56,7 +56,7 @@ void write_max_length(const std::filesystem::path& run, int64_t max_length) {
 void list_settings(Settings& all, EncoderOptions& o) {
   all.add("model.from", o.from, kDecidesWeights)
       .flag({"DIR",
-             "Encoder of texts to start from: bert, roberta, deberta-v2, modernbert, ... (default: random "
+             "Encoder of texts (bert, deberta-v2, ...) or language model to start from (default: random "
              "weights)"});
   all.add("vocabulary.tokenizer", o.tokenizer, kDecidesWeights)
       .flag({"DIR", "Folder with the tokenizer, without --from (default: one is trained)"});
@@ -118,10 +118,13 @@ void EncoderStart::label(ClassificationTarget target, std::vector<std::string> l
   const auto pools_tokens = [](const models::ModelClass& one) {
     return one.pooler && one.labelled == ClassificationTarget::tokens;
   };
-  config.pooler = target == ClassificationTarget::texts ||
+  config.pooler = (target == ClassificationTarget::texts && !config.causal) ||
                   (own != nullptr && std::ranges::any_of(own->classes, pools_tokens));
   config.labels = std::move(labels);
   config.problem = problem;
+  // transformers needs one to classify several texts at once.
+  if (const auto pad = tokenizer.special_tokens().pad; config.causal && config.pad_ids.empty() && pad)
+    config.pad_ids = {*pad};
   config.validate();
   models::require_expressible(config, family);
 }
