@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <set>
+#include <utility>
 
 namespace qkv::hub {
 namespace {
@@ -86,12 +86,16 @@ Choice choose(const std::vector<HubFile>& files, const std::vector<std::string>&
   const auto any = [](const std::vector<std::string>& patterns, const std::string& path) {
     return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(path, pattern); });
   };
-  std::set<std::string_view, std::less<>> folders;  // with weights in safetensors
+  // Folders with a model, or an adapter, in safetensors.
+  const auto kind_of = [](std::string_view path) {
+    return std::pair(folder_of(path), name_of(path).starts_with("adapter_"));
+  };
+  std::set<std::pair<std::string_view, bool>> kinds;
   for (const HubFile& file : files) {
-    if (is_weights(name_of(file.path), kSafetensors)) folders.insert(folder_of(file.path));
+    if (is_weights(name_of(file.path), kSafetensors)) kinds.insert(kind_of(file.path));
   }
   const auto is_second_copy = [&](std::string_view path) {
-    return is_of_pytorch(path) && folders.contains(folder_of(path));
+    return is_of_pytorch(path) && kinds.contains(kind_of(path));
   };
   Choice choice;
   for (const HubFile& file : files) {

@@ -37,6 +37,15 @@ def module():
     return model.state_dict()
 
 
+def of_other_kinds():
+    attributed, parameter = torch.full((2,), 3.0), torch.nn.Parameter(torch.full((2,), 4.0))
+    attributed.note = parameter.note = "of a program"
+    return {"attributed": attributed, "parameter": parameter, "buffer": torch.nn.Buffer(torch.full((2,), 5.0)),
+            "negative": torch._neg_view(torch.ones(2)), "imaginary": torch.ones(2, dtype=torch.complex64).conj().imag,
+            "sparse": torch.eye(2).to_sparse(), "f8": torch.ones(2).to(torch.float8_e4m3fn), "u16": torch.ones(2, dtype=torch.uint16),
+            "complex": torch.ones(2, dtype=torch.complex64), "deep": torch.ones(1, 1, 1, 1, 1, 1)}
+
+
 def main():
     FOLDER.mkdir(exist_ok=True)
     all_tensors = tensors()
@@ -46,10 +55,11 @@ def main():
     save_file({name: tensor.detach().clone().contiguous() for name, tensor in all_tensors.items()}, FOLDER / "expected.safetensors")
     torch.save(module(), FOLDER / "module.bin")
     save_file({name: tensor.contiguous() for name, tensor in module().items()}, FOLDER / "module_expected.safetensors")
-    # Entries that are no tensors, a dtype that weights cannot have, and numbers that are repeated.
-    torch.save({"step": 3, "rate": 1e-3, "names": ["a", "b"], "device": torch.device("cpu"), "w": torch.ones(2), "wide": torch.ones(2).double(),
+    # Entries that are no tensors or not of plain numbers, and tensors with attributes of Python.
+    torch.save({**of_other_kinds(), "step": 3, "rate": 1e-3, "names": ["a", "b"], "device": torch.device("cpu"), "w": torch.ones(2), "wide": torch.ones(2).double(),
                 "repeated": torch.ones(1).expand(1000)}, FOLDER / "others.bin")
     torch.save([torch.ones(2)], FOLDER / "list.bin")
+    torch.save({"state_dict": {"w": torch.ones(2)}, "epoch": 3}, FOLDER / "nested.bin")
 
 
 if __name__ == "__main__":

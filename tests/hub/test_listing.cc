@@ -148,6 +148,8 @@ TEST(Choice, TakesWhatQkvOpens) {
   EXPECT_EQ(taken(more), old);
   EXPECT_EQ(taken({"pytorch_model.bin", "model.safetensors", "2_Dense/pytorch_model.bin"}),
             (Paths{"model.safetensors", "2_Dense/pytorch_model.bin"}));
+  const Paths both{"pytorch_model.bin", "adapter_model.safetensors"};
+  EXPECT_EQ(taken(both), both) << "a model, and an adapter";
 }
 
 // As fnmatch of Python, which huggingface_hub uses.

@@ -73,26 +73,65 @@ TEST(PytorchFile, MapsAlignedNumbersAndLeavesTheFileAsItIs) {
   EXPECT_TRUE(io::PytorchFile(scratch / "a.bin", MapFor::reading).as_stored("first", {2, 3}).read_only());
 }
 
-TEST(PytorchFile, LeavesOutWhatIsNoTensor) {
+TEST(PytorchFile, LeavesOutWhatIsNoTensorAndRefusesOthersWhenRead) {
   const io::PytorchFile file(golden_bin("others.bin"));
-  EXPECT_EQ(file.names(), (std::vector<std::string>{"repeated", "w", "wide"}));
-  EXPECT_EQ(file.as_stored("w", {2}).data()[1], 1);
+  EXPECT_EQ(file.names(),
+            (std::vector<std::string>{"attributed", "buffer", "complex", "deep", "f8", "imaginary",
+                                      "negative", "parameter", "repeated", "sparse", "u16", "w", "wide"}));
+  for (const auto& [name, value] :
+       {std::pair{"w", 1.0f}, {"attributed", 3.0f}, {"parameter", 4.0f}, {"buffer", 5.0f}})
+    EXPECT_EQ(file.as_stored(name, {2}).data()[1], value) << name;
   expect_throw<DataError>("expected shape [3], found [2]", [&] { file.as_stored("w", {3}); });
-  expect_throw<DataError>("expected a dtype such as F32, F16 or BF16, found F64",
-                          [&] { file.as_stored("wide", {2}); });
-  expect_throw<DataError>("repeated: expected at most the 1 numbers of its storage, found [1000]",
-                          [&] { file.as_stored("repeated", {1000}); });
+  for (const auto& [name, message] :
+       {std::pair{"wide", "expected a dtype such as F32, F16 or BF16, found F64"},
+        {"u16", "found U16"},
+        {"f8", "found F8_E4M3"},
+        {"complex", "found C64"}})
+    expect_throw<DataError>(message, [&, name = name] { file.as_stored(name, {2}); });
+  for (const auto& [name, message] :
+       {std::pair{"repeated",
+                  "repeated: expected a tensor of plain numbers, found [1000], more than the 1 numbers"},
+        {"negative", "found the property neg"},
+        {"imaginary", "found the property neg"},
+        {"deep", "found 6 dimensions (at most 5)"},
+        {"sparse", "found an object of torch._utils _rebuild_sparse_tensor"}}) {
+    expect_throw<DataError>(message, [&, name = name] { file.as_stored(name, file.shape(name)); });
+    expect_throw<DataError>(message, [&, name = name] { file.bytes(name); });
+  }
+}
+
+TEST(PytorchFile, ComparesTheNumbersWithTheirChecksums) {
+  const Scratch scratch;
+  std::string content = read_file(golden_bin("archive.bin"));
+  const std::string first = [] {
+    const io::PytorchFile whole(golden_bin("archive.bin"));
+    EXPECT_TRUE(whole.verify().good());
+    EXPECT_EQ(whole.verify().matching, std::ssize(whole.names()) - 1) << "one has no numbers";
+    const auto bytes = whole.bytes("f32");
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }();
+  content[content.find(first) + 5] ^= 1;
+  scratch.write("a.bin", content);
+  EXPECT_EQ(io::PytorchFile(scratch / "a.bin").verify().differing, std::vector<std::string>{"f32"});
+  EXPECT_FALSE(io::PytorchFile(golden_bin("legacy.bin")).verify().carries_checksums());
+  content = read_file(golden_bin("archive.bin"));
+  content[content.find("_rebuild_tensor_v2")] = 'x';
+  scratch.write("a.bin", content);
+  expect_throw<DataError>("archive/data.pkl does not match its checksum",
+                          [&] { io::PytorchFile(scratch / "a.bin"); });
 }
 
 TEST(PytorchFile, RefusesOtherFiles) {
   expect_throw<DataError>("list.bin: expected a dictionary of tensors (a state_dict), found another object",
                           [] { io::PytorchFile(golden_bin("list.bin")); });
+  expect_throw<DataError>("found one without a tensor: state_dict, epoch",
+                          [] { io::PytorchFile(golden_bin("nested.bin")); });
   const Scratch scratch;
   const auto refused = [&](const std::string& content, const std::string& message) {
     scratch.write("a.bin", content);
     expect_throw<DataError>(message, [&] { io::PytorchFile(scratch / "a.bin"); });
   };
-  refused("", "found another format");
+  refused("", "found an empty one");
   refused("PK", "found another format");
   refused("version https://git-lfs.github.com/spec/v1\n", "git lfs pull");
   refused("\x80\x02}.", "expected the magic number of torch.save()");
@@ -122,8 +161,8 @@ TEST(Zip, HasItsEntriesWithNumbersOf32And64Bits) {
       EXPECT_TRUE(io::is_zip(bytes_of_text(file)));
       const auto entries = io::stored_entries(bytes_of_text(file), "x.zip");
       EXPECT_EQ(entries.size(), 3u);
-      EXPECT_TRUE(std::ranges::equal(entries.at("b"), bytes_of_text("two")));
-      EXPECT_TRUE(entries.at("a/empty").empty());
+      EXPECT_TRUE(std::ranges::equal(entries.at("b").bytes, bytes_of_text("two")));
+      EXPECT_TRUE(entries.at("a/empty").bytes.empty());
       for (size_t size = 4; size < file.size() - std::strlen(comment); ++size)
         EXPECT_THROW(io::stored_entries(bytes_of_text(file.substr(0, size)), "x.zip"), DataError) << size;
     }
@@ -155,34 +194,49 @@ TEST(Pickle, ReadsValuesAndRunsNothing) {
 }
 
 TEST(Pickle, RefusesWhatIsNone) {
+  const std::string kStart("\x80\x02");
   for (const auto& [bytes, message] : {std::pair<std::string, const char*>{"", "its end"},
                                        {"\x80\x02", "its end"},
                                        {"\x80\x02.", "an empty stack"},
                                        {"\x80\x02(.", "an empty stack"},
                                        {"\x80\x01N.", "protocol 1"},
                                        {"\x80\x09N.", "protocol 9"},
-                                       {"I1\n.", "an unknown instruction 73"},
-                                       {"t.", "no mark"},
-                                       {"h\x05.", "a place of the memo without a value"},
-                                       {"N\x85N\x86N\x87.", "an empty stack"},
-                                       {"Na.", "an empty stack"},
-                                       {"NNa.", "a value of another type"},
-                                       {"](NNe](Nu.", "a value of another type"},
-                                       {"}(NNNu.", "a key without a value"},
-                                       {"(Nd.", "a key without a value"},
-                                       {"NNR.", "arguments that are no tuple"},
-                                       {"cos.", "its end"},
+                                       {kStart + "I1\n.", "an unknown instruction 73"},
+                                       {kStart + "t.", "no mark"},
+                                       {kStart + "h\x05.", "a place of the memo without a value"},
+                                       {kStart + "N\x85N\x86N\x87.", "an empty stack"},
+                                       {kStart + "Na.", "an empty stack"},
+                                       {kStart + "NNa.", "a value of another type"},
+                                       {kStart + "](NNe](Nu.", "a value of another type"},
+                                       {kStart + "}(NNNu.", "a key without a value"},
+                                       {kStart + "(Nd.", "a key without a value"},
+                                       {kStart + "NNR.", "arguments that are no tuple"},
+                                       {"(lp0\n.", "one of protocol 0 or 1, or none,"},
+                                       {kStart + "cos.", "its end"},
                                        {"ccollections\nOrderedDict\n](N\x85lea\x85R.", ""},
-                                       {"X\xff\xff\xff\xff", "its end"},
-                                       {"\x8d\xff\xff\xff\xff\xff\xff\xff\xff", "its end"}}) {
+                                       {kStart + "X\xff\xff\xff\xff", "its end"},
+                                       {kStart + "\x8d\xff\xff\xff\xff\xff\xff\xff\xff", "its end"}}) {
     EXPECT_NE(refused_pickle(bytes).find(message), std::string::npos)
         << bytes << ": " << refused_pickle(bytes);
   }
   // Values, marks and repeated values have limits, as a byte makes one.
   for (const char one : {'N', '(', '2'}) {
-    const std::string many = "N" + std::string(io::Pickle::kMostValues + 1, one);
+    const std::string many = kStart + "N" + std::string(io::Pickle::kMostValues + 1, one);
     EXPECT_NE(refused_pickle(many).find("more than 4000000"), std::string::npos) << one;
   }
+  // Texts and lists that are copied again and again: names of two texts, and dictionaries of a list.
+  std::string text("\x8d\0\0\x10\0\0\0\0\0", 9), list = "](", pairs = "ccollections\nOrderedDict\nq";
+  text += std::string(size_t{1} << 20, 'a');
+  pairs += '\x02';
+  for (int i = 0; i < 100'000; ++i) list += "NN\x86";
+  std::string names = kStart + text + "q\x01", dictionaries = kStart + pairs + list + "e\x85q\x03";
+  for (int i = 0; i < 1000; ++i) {
+    names += "h\x01h\x01\x93";
+    dictionaries += "h\x02h\x03R";
+  }
+  for (const std::string& bomb : {names, dictionaries})
+    EXPECT_NE(refused_pickle(bomb).find("bytes of texts and items"), std::string::npos)
+        << refused_pickle(bomb);
 }
 
 }  // namespace

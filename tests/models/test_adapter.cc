@@ -174,6 +174,9 @@ TEST(Adapter, OpensWeightsOfTorchSave) {
   const auto found = load_language_model(one.folder, {.adapter = folder.path()});
   EXPECT_TRUE(std::ranges::equal(language_logits(*found, one.texts).values(),
                                  language_logits(*expected, one.texts).values()));
+  std::filesystem::rename(folder / kAdapterConfig, folder / "config");
+  expect_parts(message(), {"found adapter_model.bin alone"});
+  std::filesystem::rename(folder / "config", folder / kAdapterConfig);
   folder.write("adapter_model.bin", "PK");
   expect_throw<DataError>("adapter_model.bin: expected a file of torch.save()",
                           [&] { load_language_model(one.folder, {.adapter = folder.path()}); });

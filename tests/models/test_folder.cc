@@ -171,12 +171,16 @@ TEST(Folder, OpensWeightsOfTorchSave) {
               load_transformer(folder.path());
             }).find("pytorch_model-00002-of-00002.bin"),
             std::string::npos);
+  std::filesystem::remove(folder / "pytorch_model.bin.index.json");
+  std::filesystem::create_symlink("nowhere", one);
+  EXPECT_NE(message_of<IoError>([&] { load_transformer(folder.path()); }).find("pytorch_model.bin"),
+            std::string::npos);
+  std::filesystem::remove(one);
   // safetensors come first.
   save_transformer(folder.path(), model, {});
   folder.write("pytorch_model.bin", "PK");
   expect_same_parameters(model, *load_transformer(folder.path()));
   std::filesystem::remove(safetensors);
-  std::filesystem::remove(folder / "pytorch_model.bin.index.json");
   EXPECT_NE(message_of<DataError>([&] {
               load_transformer(folder.path());
             }).find("pytorch_model.bin: expected a file of"),

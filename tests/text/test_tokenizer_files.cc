@@ -423,5 +423,28 @@ TEST(TokenizerFolder, RejectsADamagedCharacterMap) {
   EXPECT_FALSE(Tokenizer::load(folder.path()).encode("the texts").ids.empty());
 }
 
+// spm.model of DeBERTa; that it is read, and its ids, is a test of the commands (test_hub_folders.cc).
+TEST(Deberta, RefusesOtherPiecesAndSettings) {
+  const std::filesystem::path hub = std::filesystem::path(QKV_TEST_DATA) / "apps/golden/hub";
+  const Scratch folder;
+  const auto refused = [&](const std::vector<std::string>& parts) {
+    testing::expect_parts(message_of<DataError>([&] { Tokenizer::load(folder.path()); }), parts);
+  };
+  std::filesystem::copy_file(hub / "deberta-v3-small/spm.model", folder / "spm.model");
+  folder.write("config.json", R"({"model_type": "deberta-v2"})");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode("").ids, (std::vector<int32_t>{1, 2}));
+  folder.write("tokenizer_config.json", R"({"split_by_punct": true})");
+  refused({"tokenizer_config.json: split_by_punct: expected false"});
+  folder.write("tokenizer_config.json", R"({"tokenizer_class": "XLNetTokenizer"})");
+  refused({"spm.model: expected \"DebertaV2Tokenizer\"", "found \"XLNetTokenizer\""});
+  folder.write("tokenizer_config.json", "{}");
+  folder.write("added_tokens.json", R"({"[MASK]": 5})");
+  refused({"found 5 for '[MASK]'", "added_tokens.json"});
+  std::filesystem::remove(folder / "added_tokens.json");
+  std::filesystem::copy_file(hub / "t5-small/spiece.model", folder / "spm.model",
+                             std::filesystem::copy_options::overwrite_existing);
+  refused({"spm.model: expected DeBERTa's special tokens among its pieces, found no [CLS]"});
+}
+
 }  // namespace
 }  // namespace qkv::text

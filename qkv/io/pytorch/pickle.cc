@@ -15,6 +15,7 @@ class Pickle::Reader {
       : bytes_(bytes), file_(file), values_(values) {}
 
   Ref run() {
+    if (!bytes_.empty() && bytes_.front() != std::byte{0x80}) fail("one of protocol 0 or 1, or none,");
     while (!done_) step();
     return pop();
   }
@@ -49,7 +50,12 @@ class Pickle::Reader {
     return found;
   }
 
+  void spend(size_t bytes) {
+    spent_ += bytes;
+    if (spent_ > kMostBytes) fail(concat("more than ", kMostBytes, " bytes of texts and items"));
+  }
   void push(Value value) {
+    spend(value.text.size() + value.items.size() * sizeof(Ref));
     if (values_.size() >= kMostValues) fail(concat("more than ", kMostValues, " values"));
     values_.push_back(std::move(value));
     again(static_cast<Ref>(values_.size() - 1));
@@ -86,6 +92,7 @@ class Pickle::Reader {
     if (value.kind == Kind::call) return;
     if (value.kind != kind) fail("a value of another type");
     if (kind == Kind::dictionary && items.size() % 2 != 0) fail("a key without a value");
+    spend(items.size() * sizeof(Ref));
     value.items.insert(value.items.end(), items.begin(), items.end());
   }
 
@@ -267,7 +274,7 @@ class Pickle::Reader {
   std::span<const std::byte> bytes_;
   const std::string& file_;
   std::deque<Value>& values_;
-  size_t next_ = 0;
+  size_t next_ = 0, spent_ = 0;
   bool done_ = false;
   std::vector<Ref> stack_, memo_;
   std::vector<size_t> marks_;

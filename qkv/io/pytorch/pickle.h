@@ -35,9 +35,10 @@ class Pickle {
   };
 
   // Reads the pickle at the beginning of `bytes`. Throws DataError, naming the file, for one that is
-  // truncated or malformed, has instructions of older protocols, or more than kMostValues values.
+  // truncated or malformed, of an older protocol, or has more than kMostValues values or kMostBytes of texts
+  // and items.
   Pickle(std::span<const std::byte> bytes, const std::string& file);
-  static constexpr size_t kMostValues = 4'000'000;
+  static constexpr size_t kMostValues = 4'000'000, kMostBytes = size_t{64} << 20;
 
   const Value& operator[](Ref ref) const { return values_[ref]; }
   const Value& result() const { return values_[result_]; }

@@ -23,16 +23,27 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are mapped as they are");
 
-constexpr std::array<PytorchElementType, 10> kElementTypes{{{"FloatStorage", "float32", "F32", 4},
-                                                            {"HalfStorage", "float16", "F16", 2},
-                                                            {"BFloat16Storage", "bfloat16", "BF16", 2},
-                                                            {"DoubleStorage", "float64", "F64", 8},
-                                                            {"LongStorage", "int64", "I64", 8},
-                                                            {"IntStorage", "int32", "I32", 4},
-                                                            {"ShortStorage", "int16", "I16", 2},
-                                                            {"CharStorage", "int8", "I8", 1},
-                                                            {"ByteStorage", "uint8", "U8", 1},
-                                                            {"BoolStorage", "bool", "BOOL", 1}}};
+constexpr std::array<PytorchElementType, 20> kElementTypes{
+    {{"FloatStorage", "float32", "F32", 4},
+     {"HalfStorage", "float16", "F16", 2},
+     {"BFloat16Storage", "bfloat16", "BF16", 2},
+     {"DoubleStorage", "float64", "F64", 8},
+     {"LongStorage", "int64", "I64", 8},
+     {"IntStorage", "int32", "I32", 4},
+     {"ShortStorage", "int16", "I16", 2},
+     {"CharStorage", "int8", "I8", 1},
+     {"ByteStorage", "uint8", "U8", 1},
+     {"BoolStorage", "bool", "BOOL", 1},
+     {"ComplexFloatStorage", "complex64", "C64", 8},
+     {"ComplexDoubleStorage", "complex128", "C128", 16},
+     {"", "uint16", "U16", 2},
+     {"", "uint32", "U32", 4},
+     {"", "uint64", "U64", 8},
+     {"", "float8_e4m3fn", "F8_E4M3", 1},
+     {"", "float8_e5m2", "F8_E5M2", 1},
+     {"QInt8Storage", "qint8", "QI8", 1},
+     {"QUInt8Storage", "quint8", "QU8", 1},
+     {"QInt32Storage", "qint32", "QI32", 4}}};
 
 // Of "torch FloatStorage", or "torch float32"; null for another name.
 const PytorchElementType* element_type_named(std::string_view global) {
@@ -73,8 +84,8 @@ bool in_order(const Shape& shape, const std::vector<int64_t>& strides) {
 
 // The numbers of one or more tensors.
 struct PytorchFile::Storage {
-  const PytorchElementType* type = nullptr;  // null: each tensor has its own
-  std::string key;
+  const PytorchElementType* type = nullptr;  // null: each tensor has its own, or it is not known
+  std::string type_name, key;
   int64_t count = 0;  // elements; of untyped storages, bytes
 };
 
@@ -105,11 +116,15 @@ class PytorchFile::Tensors {
     if (pickle == files.end()) fail("expected a file of torch.save(), found an archive without data.pkl");
     const std::string root = pickle->first.substr(0, pickle->first.size() - kPickle.size());
     if (const auto order = files.find(root + "byteorder"); order != files.end()) {
-      const std::string_view found(reinterpret_cast<const char*>(order->second.data()), order->second.size());
+      const std::span<const std::byte> all = order->second.bytes;
+      const std::string_view found(reinterpret_cast<const char*>(all.data()), all.size());
       if (found != "little")
         fail(concat("expected numbers in the byte order little, found ", found.substr(0, 20)));
     }
-    const Pickle dictionary(pickle->second, name_);
+    const auto& [bytes, checksum] = pickle->second;
+    if (checksum != 0 && crc32(bytes) != checksum)
+      fail(concat(pickle->first.substr(0, 80), " does not match its checksum: the file is damaged"));
+    const Pickle dictionary(bytes, name_);
     return tensors_of(dictionary, [&](const Storage& storage) {
       const auto found = files.find(concat(root, "data/", storage.key));
       if (found == files.end())
@@ -126,7 +141,8 @@ class PytorchFile::Tensors {
       fail(
           "expected a file of torch.save(), found Git LFS's pointer to one; 'git lfs pull' in its folder "
           "fetches it");
-    if (bytes_.size() < 2 || bytes_[0] != std::byte{0x80})
+    if (bytes_.empty()) fail("expected a file of torch.save(), found an empty one");
+    if (bytes_[0] != std::byte{0x80})
       fail("expected a file of torch.save(), which begins with PK or a pickle, found another format");
     size_t next = 0;
     const auto pickle = [&] {
@@ -152,7 +168,7 @@ class PytorchFile::Tensors {
       storages[storage.key] = storage;
     }
     const Pickle keys = pickle();
-    std::map<std::string, std::span<const std::byte>> numbers;
+    std::map<std::string, StoredEntry> numbers;
     for (const Pickle::Ref item : keys.result().items) {
       const std::string& key = keys[item].text;
       const auto found = storages.find(key);
@@ -166,8 +182,8 @@ class PytorchFile::Tensors {
       if (count < 0 || static_cast<uint64_t>(count) > (bytes_.size() - next) / element)
         fail(concat("expected ", count, " numbers of ", element, " bytes at byte ", next,
                     ", found a file of ", bytes_.size(), "; it is truncated"));
-      numbers[key] = bytes_.subspan(next, static_cast<size_t>(count) * element);
-      next += numbers[key].size();
+      numbers[key].bytes = bytes_.subspan(next, static_cast<size_t>(count) * element);
+      next += numbers[key].bytes.size();
     }
     return tensors_of(dictionary, [&](const Storage& storage) {
       const auto found = numbers.find(storage.key);
@@ -189,12 +205,9 @@ class PytorchFile::Tensors {
       fail("expected the id of a storage, found that of another object");
     const std::string& type = item(1, Kind::name).text;
     const PytorchElementType* const element = element_type_named(type);
-    if (element == nullptr && type != "torch.storage UntypedStorage")
-      fail(
-          concat("expected numbers of a known type, such as torch.FloatStorage, found ", type.substr(0, 80)));
     if (id.items.size() > 5 && pickle[id.items[5]].kind != Kind::none)
       fail("expected storages of their own, found a view of another one");
-    return {element, item(2, Kind::text).text, item(4, Kind::integer).integer};
+    return {element, type, item(2, Kind::text).text, item(4, Kind::integer).integer};
   }
 
   template <class Numbers>
@@ -203,17 +216,49 @@ class PytorchFile::Tensors {
     if (dictionary.kind != Kind::dictionary)
       fail("expected a dictionary of tensors (a state_dict), found another object");
     std::map<std::string, Entry> entries;
+    std::string others;
     for (size_t i = 0; i + 1 < dictionary.items.size(); i += 2) {
-      const Value &key = pickle[dictionary.items[i]], *value = &pickle[dictionary.items[i + 1]];
+      const Value &key = pickle[dictionary.items[i]], &value = pickle[dictionary.items[i + 1]];
       if (key.kind != Kind::text) continue;
-      if (is_call(pickle, *value, "torch._utils _rebuild_parameter")) value = &argument(pickle, *value, 0);
-      const bool third = is_call(pickle, *value, "torch._utils _rebuild_tensor_v3");
-      if (third || is_call(pickle, *value, "torch._utils _rebuild_tensor_v2") ||
-          is_call(pickle, *value, "torch._utils _rebuild_tensor"))
-        entries.insert_or_assign(key.text, tensor_of(pickle, *value, third, key.text, numbers));
+      if (std::optional<Entry> entry = entry_of(pickle, value, key.text, numbers)) {
+        entries.insert_or_assign(key.text, *std::move(entry));
+      } else if (others.size() < 80) {
+        others += concat(others.empty() ? "" : ", ", key.text.substr(0, 80));
+      }
     }
-    if (entries.empty()) fail("expected a dictionary of tensors (a state_dict), found one without a tensor");
+    if (entries.empty())
+      fail(concat("expected a dictionary of tensors (a state_dict), found one without a tensor: ",
+                  others.empty() ? "an empty one" : others));
     return entries;
+  }
+
+  // The tensor of a call, whatever wraps it; nothing for another value.
+  template <class Numbers>
+  std::optional<Entry> entry_of(const Pickle& pickle, const Value& value, const std::string& name,
+                                const Numbers& numbers) const {
+    const Value* call = &value;
+    if (is_call(pickle, *call, "torch._utils _rebuild_parameter") ||
+        is_call(pickle, *call, "torch._utils _rebuild_parameter_with_state"))
+      call = &argument(pickle, *call, 0);
+    if (call->kind != Kind::call || pickle[call->items[0]].kind != Kind::name) return std::nullopt;
+    std::string function = pickle[call->items[0]].text;
+    const Value* arguments = &pickle[call->items[1]];
+    if (function == "torch._tensor _rebuild_from_type_v2") {  // (function, class, its arguments, attributes)
+      const std::string& made = argument(pickle, *call, 1).text;
+      if (made == "torch Tensor" || made == "torch.nn.parameter Parameter" ||
+          made == "torch.nn.parameter Buffer") {
+        function = argument(pickle, *call, 0).text;
+        arguments = &argument(pickle, *call, 2);
+      }
+    }
+    const bool third = function == "torch._utils _rebuild_tensor_v3";
+    if (third || function == "torch._utils _rebuild_tensor_v2" || function == "torch._utils _rebuild_tensor")
+      return tensor_of(pickle, *arguments, third, name, numbers);
+    if (!function.starts_with("torch._utils _rebuild_") && !function.starts_with("torch._tensor "))
+      return std::nullopt;
+    Entry other;
+    other.problem = concat("an object of ", function.substr(0, 80));
+    return other;
   }
 
   static bool is_call(const Pickle& pickle, const Value& value, std::string_view function) {
@@ -221,52 +266,72 @@ class PytorchFile::Tensors {
            pickle[value.items[0]].text == function;
   }
   const Value& argument(const Pickle& pickle, const Value& call, size_t i) const {
-    const Value& arguments = pickle[call.items[1]];
-    if (arguments.items.size() <= i) fail("expected the arguments of a tensor, found fewer");
-    return pickle[arguments.items[i]];
+    return item(pickle, pickle[call.items[1]], i);
+  }
+  const Value& item(const Pickle& pickle, const Value& list, size_t i) const {
+    if (list.kind != Kind::list || list.items.size() <= i)
+      fail("expected the arguments of a tensor, found fewer");
+    return pickle[list.items[i]];
   }
 
-  // Of (storage, offset, shape, strides, ...); the third version's argument 6 is the dtype.
+  // Of (storage, offset, shape, strides, requires_grad, hooks, metadata); the third version has the dtype
+  // before the metadata.
   template <class Numbers>
-  Entry tensor_of(const Pickle& pickle, const Value& call, bool third, const std::string& name,
+  Entry tensor_of(const Pickle& pickle, const Value& arguments, bool third, const std::string& name,
                   const Numbers& numbers) const {
-    const auto wrong = [&](const std::string& found) {
-      fail(concat(name.substr(0, 80), ": expected a tensor within its numbers, found ", found));
-    };
-    const Value& id = argument(pickle, call, 0);
-    if (id.kind != Kind::persistent) wrong("none");
-    const Storage storage = storage_of(pickle, id);
-    const PytorchElementType* type = storage.type;
-    if (third) type = element_type_named(argument(pickle, call, 6).text);
-    if (type == nullptr) wrong("an unknown dtype");
-    const auto shape = integers_of(pickle, argument(pickle, call, 2)),
-               strides = integers_of(pickle, argument(pickle, call, 3));
-    const Value& offset = argument(pickle, call, 1);
-    if (!shape || !strides || shape->size() != strides->size() || shape->size() > size_t{Shape::kMaxRank} ||
-        offset.kind != Kind::integer || offset.integer < 0)
-      wrong("another form of shape and strides");
-    const std::span<const std::byte> all = numbers(storage);
-    const auto count = static_cast<int64_t>(all.size() / type->bytes);
-    if (offset.integer > count) wrong(concat("the offset ", offset.integer, " of ", count));
     Entry entry;
+    const Value& id = item(pickle, arguments, 0);
+    if (id.kind != Kind::persistent)
+      fail(concat(name.substr(0, 80), ": expected the storage of a tensor, found none"));
+    const Storage storage = storage_of(pickle, id);
+    const std::string& type_name = third ? item(pickle, arguments, 6).text : storage.type_name;
+    const PytorchElementType* const type = third ? element_type_named(type_name) : storage.type;
+    const auto shape = integers_of(pickle, item(pickle, arguments, 2)),
+               strides = integers_of(pickle, item(pickle, arguments, 3));
+    const Value& offset = item(pickle, arguments, 1);
+    if (!shape || !strides || shape->size() != strides->size() || offset.kind != Kind::integer ||
+        offset.integer < 0)
+      fail(concat(name.substr(0, 80), ": expected a tensor's offset, shape and strides, found others"));
+    if (type == nullptr) entry.problem = concat("numbers of the type ", type_name.substr(0, 80));
+    if (shape->size() > size_t{Shape::kMaxRank})
+      entry.problem = concat(shape->size(), " dimensions (at most ", Shape::kMaxRank, ")");
+    // The bits of a lazy negation or conjugation, "neg" and "conj".
+    if (const size_t last = third ? 7 : 6; arguments.items.size() > last) {
+      const Value& metadata = pickle[arguments.items[last]];
+      if (!metadata.items.empty())
+        entry.problem = concat("the property ", pickle[metadata.items.front()].text.substr(0, 80));
+    }
+    if (!entry.problem.empty()) return entry;
+    const StoredEntry found = numbers(storage);
     entry.dtype = type->spelling;
     entry.strides = *strides;
     entry.element = type->bytes;
-    entry.begin =
-        static_cast<size_t>(all.data() - bytes_.data()) + static_cast<size_t>(offset.integer) * type->bytes;
-    entry.available = count - offset.integer;
-    int64_t last = 0, size = 1;  // the place of the last number
+    entry.storage = found.bytes;
+    entry.checksum = found.checksum;
+    const auto count = static_cast<int64_t>(found.bytes.size() / type->bytes);
+    int64_t last = offset.integer, size = 1, bounded = 1;  // the place of the last number; of extents above 0
     for (size_t axis = 0; axis < shape->size(); ++axis) {
       const int64_t extent = (*shape)[axis], stride = (*strides)[axis];
       int64_t step = 0;
-      if (extent < 0 || stride < 0 || __builtin_mul_overflow(size, extent, &size) ||
-          size >= int64_t{1} << 60 ||
+      if (extent < 0 || stride < 0 ||
+          __builtin_mul_overflow(bounded, std::max<int64_t>(extent, 1), &bounded) ||
+          bounded >= int64_t{1} << 60 ||
           __builtin_mul_overflow(std::max<int64_t>(extent - 1, 0), stride, &step) ||
           __builtin_add_overflow(last, step, &last))
-        wrong(concat("the extent ", extent, " and the stride ", stride));
+        fail(concat(name.substr(0, 80), ": expected a tensor within its numbers, found the extent ", extent,
+                    " and the stride ", stride));
+      size *= extent;
     }
-    if (size > 0 && last >= entry.available) wrong(concat("its last one at ", last, " of ", entry.available));
+    if (offset.integer > count || (size > 0 && last >= count))
+      fail(concat(name.substr(0, 80), ": expected a tensor within its ", count, " numbers, found one from ",
+                  offset.integer, " to ", last));
+    entry.begin = static_cast<size_t>(found.bytes.data() - bytes_.data()) +
+                  static_cast<size_t>(offset.integer) * type->bytes;
     entry.shape = Shape(*shape);
+    // Repeated, without a limit for the size of the file.
+    if (size > count - offset.integer)
+      entry.problem =
+          concat(entry.shape, ", more than the ", count - offset.integer, " numbers of its storage");
     return entry;
   }
 
@@ -295,16 +360,42 @@ const PytorchFile::Entry& PytorchFile::entry(const std::string& name) const {
   return found->second;
 }
 
+const PytorchFile::Entry& PytorchFile::readable(const std::string& name) const {
+  const Entry& found = entry(name);
+  if (found.problem.empty()) return found;
+  throw DataError(
+      concat(path_.string(), ": ", name, ": expected a tensor of plain numbers, found ", found.problem));
+}
+
+ChecksumReport PytorchFile::verify() const {
+  std::map<const std::byte*, bool> matches;  // by storage
+  ChecksumReport report;
+  for (const auto& [name, entry] : entries_) {
+    if (entry.storage.empty()) continue;  // nothing to compare
+    if (entry.checksum == 0) {
+      report.unchecked.push_back(name);
+      continue;
+    }
+    const auto [storage, is_new] = matches.try_emplace(entry.storage.data());
+    if (is_new) {
+      storage->second = crc32(entry.storage) == entry.checksum;
+      release_mapped(entry.storage.data(), entry.storage.size());
+    }
+    if (storage->second) {
+      ++report.matching;
+    } else {
+      report.differing.push_back(name);
+    }
+  }
+  return report;
+}
+
 const Shape& PytorchFile::shape(const std::string& name) const { return entry(name).shape; }
 const std::string& PytorchFile::dtype(const std::string& name) const { return entry(name).dtype; }
 
 void PytorchFile::copy_in_order(const std::string& name, std::byte* to) const {
-  const Entry& from = entry(name);
+  const Entry& from = readable(name);
   const int64_t count = from.shape.numel();
-  // Else numbers are repeated, without limit for the size of the file.
-  if (count > from.available)
-    throw DataError(concat(path_.string(), ": ", name, ": expected at most the ", from.available,
-                           " numbers of its storage, found ", from.shape));
   std::array<int64_t, Shape::kMaxRank> place{};
   int64_t offset = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -321,7 +412,7 @@ void PytorchFile::copy_in_order(const std::string& name, std::byte* to) const {
 }
 
 Tensor PytorchFile::as_stored(const std::string& name, const Shape& expected) const {
-  const Entry& found = entry(name);
+  const Entry& found = readable(name);
   if (found.shape != expected)
     throw DataError(
         concat(path_.string(), ": ", name, ": expected shape ", expected, ", found ", found.shape));
@@ -338,7 +429,7 @@ Tensor PytorchFile::as_stored(const std::string& name, const Shape& expected) co
 }
 
 std::span<const std::byte> PytorchFile::bytes(const std::string& name) const {
-  const Entry& found = entry(name);
+  const Entry& found = readable(name);
   const size_t size = static_cast<size_t>(found.shape.numel()) * found.element;
   if (in_order(found.shape, found.strides)) return {file_->data() + found.begin, size};
   const std::lock_guard lock(mutex_);

@@ -1,5 +1,7 @@
 #include "qkv/io/pytorch/zip.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -104,11 +106,15 @@ bool is_zip(std::span<const std::byte> file) {
   return signature == kLocal;
 }
 
-std::map<std::string, std::span<const std::byte>> stored_entries(std::span<const std::byte> file,
-                                                                 const std::string& name) {
+uint32_t crc32(std::span<const std::byte> bytes) {
+  return static_cast<uint32_t>(
+      ::crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+}
+
+std::map<std::string, StoredEntry> stored_entries(std::span<const std::byte> file, const std::string& name) {
   const Bytes bytes(file, name);
   const Directory directory = directory_of(bytes);
-  std::map<std::string, std::span<const std::byte>> entries;
+  std::map<std::string, StoredEntry> entries;
   uint64_t at = directory.begin;
   for (uint64_t i = 0; i < directory.entries; ++i) {
     bytes.at(at, kCentralBytes, "an entry of the directory");
@@ -133,9 +139,14 @@ std::map<std::string, std::span<const std::byte>> stored_entries(std::span<const
     bytes.at(local, kLocalBytes, "an entry");
     if (bytes.number<uint32_t>(local, "an entry") != kLocal)
       bytes.fail(concat("no entry ", entry.substr(0, 80), " at byte ", local));
-    const uint64_t begin = local + kLocalBytes + bytes.number<uint16_t>(local + 26, "an entry") +
-                           bytes.number<uint16_t>(local + 28, "an entry");
-    entries.emplace(entry, bytes.at(begin, size, "the data of an entry"));
+    const uint64_t local_name = bytes.number<uint16_t>(local + 26, "an entry"),
+                   begin = local + kLocalBytes + local_name + bytes.number<uint16_t>(local + 28, "an entry");
+    const auto own = bytes.at(local + kLocalBytes, local_name, "a name");
+    if (!std::ranges::equal(own, text))
+      bytes.fail(concat("another entry at byte ", local, " than ", entry.substr(0, 80)));
+    const StoredEntry stored_entry{bytes.at(begin, size, "the data of an entry"),
+                                   bytes.number<uint32_t>(at + 16, "an entry")};
+    if (!entries.emplace(entry, stored_entry).second) bytes.fail(concat("two entries ", entry.substr(0, 80)));
     at = extra + extra_bytes + comment_bytes;
   }
   return entries;

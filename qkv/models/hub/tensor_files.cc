@@ -19,6 +19,11 @@ constexpr const char* kOneFile = "model.safetensors";
 constexpr std::array kWeights{kOneFile, "model.safetensors.index.json", "pytorch_model.bin",
                               "pytorch_model.bin.index.json"};
 
+// Also of a link to a file that does not exist, so that it is named.
+bool present(const std::filesystem::path& path) {
+  return std::filesystem::exists(std::filesystem::symlink_status(path));
+}
+
 }  // namespace
 
 std::unique_ptr<const io::TensorFile> open_weights(const std::filesystem::path& path, MapFor use) {
@@ -28,7 +33,7 @@ std::unique_ptr<const io::TensorFile> open_weights(const std::filesystem::path& 
 
 std::string unreadable_weights(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder)) return "";
-  for (const char* const name : {kAdapterConfig, kAdapterWeights, "adapter_model.bin"}) {
+  for (const char* const name : {kAdapterConfig, kAdapterWeights, kPytorchAdapter}) {
     if (!std::filesystem::exists(folder / name)) continue;
     return concat(name, ": an adapter, which holds changes to the weights of another model; open that model ",
                   "with --adapter ", folder.string(), ", or add the two with qkv merge");
@@ -47,9 +52,11 @@ std::string unreadable_weights(const std::filesystem::path& folder) {
 
 std::string instead_of_adapter(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder)) return "no such folder";
-  const bool config = std::filesystem::exists(folder / kAdapterConfig);
-  if (config) return concat(kAdapterConfig, " alone");
-  return std::filesystem::exists(folder / kAdapterWeights) ? concat(kAdapterWeights, " alone") : "neither";
+  if (present(folder / kAdapterConfig)) return concat(kAdapterConfig, " alone");
+  for (const char* const name : {kAdapterWeights, kPytorchAdapter}) {
+    if (present(folder / name)) return concat(name, " alone");
+  }
+  return "neither";
 }
 
 TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_(use) {
@@ -58,8 +65,8 @@ TensorFiles::TensorFiles(const std::filesystem::path& folder, MapFor use) : use_
     add(std::make_unique<const GgufModel>(folder));
     return;
   }
-  const auto* const found = std::ranges::find_if(
-      kWeights, [&](const char* name) { return std::filesystem::exists(folder / name); });
+  const auto* const found =
+      std::ranges::find_if(kWeights, [&](const char* name) { return present(folder / name); });
   if (found == kWeights.end()) {
     if (const std::string others = unreadable_weights(folder); !others.empty())
       throw IoError(concat((folder / kOneFile).string(), ": expected this file, found ", others));

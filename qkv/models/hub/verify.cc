@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "qkv/base/files.h"
+#include "qkv/io/pytorch/pytorch_file.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/models/hub/tensor_files.h"
 
@@ -15,7 +16,9 @@ std::vector<VerifiedFile> verify_weights(const std::filesystem::path& folder) {
     const auto* const safetensors = dynamic_cast<const io::SafetensorsFile*>(file.get());
     io::ChecksumReport report;
     if (safetensors != nullptr) report = io::verify_checksums(*safetensors);
-    if (safetensors == nullptr) report.unchecked = file->names();  // GGUF has no checksums
+    const auto* const of_torch = dynamic_cast<const io::PytorchFile*>(file.get());
+    if (of_torch != nullptr) report = of_torch->verify();
+    if (safetensors == nullptr && of_torch == nullptr) report.unchecked = file->names();  // GGUF has none
     verified.push_back({file->path(), std::move(report)});
   }
   return verified;

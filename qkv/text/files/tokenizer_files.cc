@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The ids of added tokens in tokenizer_config.json must match the vocabulary.
+// The ids of added tokens must match the vocabulary.
 void require_ids_of(const Vocabulary& vocabulary, const std::vector<AddedToken>& tokens,
                     const std::string& name) {
   for (const AddedToken& token : tokens) {
@@ -25,7 +25,7 @@ void require_ids_of(const Vocabulary& vocabulary, const std::vector<AddedToken>&
     if (token.id >= Vocabulary::kMaxIds || (known >= 0 && known != token.id) ||
         (known < 0 && vocabulary.has(token.id))) {
       throw DataError(concat(name, ": expected the vocabulary's ids for added tokens, found ", token.id,
-                             " for '", token.content, "' in tokenizer_config.json"));
+                             " for '", token.content, "' in tokenizer_config.json or added_tokens.json"));
     }
   }
 }
@@ -247,6 +247,11 @@ TokenizerParts read_deberta(const fs::path& path, const FolderConfig& config) {
   if (config.do_lower_case.value_or(false)) parts.normalizer = lowercase_normalizer();
   parts.special_tokens = model->special_tokens();
   parts.model = sentencepiece_model(model);
+  for (const auto* token : {&config.cls, &config.sep, &config.unk}) {
+    if (parts.model->vocabulary().find((*token)->content) < 0)
+      throw DataError(
+          concat(name, ": expected DeBERTa's special tokens among its pieces, found no ", (*token)->content));
+  }
   parts.decoder = sentencepiece_decoder(model, /*marian=*/false);
   parts.added_tokens = special_tokens(config, parts.model->vocabulary(), name);
   for (int32_t id = 0; id < model->size(); ++id) {

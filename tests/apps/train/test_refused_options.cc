@@ -136,8 +136,8 @@ TEST_F(RefusedOptions, OfAStartFolder) {
       {classify + kBertFolder + " --set layers=3", 2, "model.layers: expected none with --from"},
       {classify + kBertFolder + " --preset mini", 2,
        "--preset: expected none with --from, whose folder has its own sizes, found 'mini'"},
-      {classify + kGolden + "gpt2", 2,
-       "expected the folder of a text encoder, found \"gpt2\", a language model"},
+      {classify + kGolden + "vit_base", 2,
+       "expected the folder of a text encoder, found \"vit\", an image encoder"},
       {"embed --train @/scored.tsv", 2, "--from: expected"},
   });
 }

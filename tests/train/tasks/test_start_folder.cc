@@ -135,8 +135,13 @@ TEST(StartFolder, RefusesOtherFolders) {
     expect_throw<UsageError>(
         message, [&] { StartFolder(golden_model(name), FolderKind::encoder, {}, /*resumes=*/false); });
   };
-  refused("gpt2", "expected the folder of a text encoder, found \"gpt2\", a language model");
+  refused("t5", "expected the folder of a text encoder, found \"t5\", an encoder-decoder");
   refused("vit_base", "expected the folder of a text encoder, found \"vit\", an image encoder");
+  // A language model is an encoder, too, but an encoder no language model.
+  EXPECT_EQ(StartFolder(golden_model("gpt2"), FolderKind::encoder, {}, /*resumes=*/false).family(), "gpt2");
+  expect_throw<UsageError>("expected the folder of a language model, found \"bert\", a text encoder", [] {
+    StartFolder(golden_model("bert_base"), FolderKind::language, {}, /*resumes=*/false);
+  });
   EXPECT_THROW(StartFolder(scratch / "nowhere", FolderKind::encoder, {}, false), IoError);
   // A model of other sizes than when the run was set up.
   models::TextEncoderConfig config = models::read_text_encoder_config(golden_model("bert_base"));

@@ -65,14 +65,18 @@ void require_plain_lora(const ConfigReader& config) {
 
 // The file of weights; model.safetensors' name if there is none.
 std::filesystem::path weights_of(const std::filesystem::path& folder) {
-  const std::filesystem::path of_pytorch = folder / "adapter_model.bin";
+  const std::filesystem::path of_pytorch = folder / kPytorchAdapter;
   return !std::filesystem::exists(folder / kAdapterWeights) && std::filesystem::exists(of_pytorch)
              ? of_pytorch
              : folder / kAdapterWeights;
 }
 
 Tensor widened(const io::TensorFile& file, const std::string& name, const Shape& expected) {
-  return dequantize({file.as_stored(name, expected)});
+  const Tensor stored = file.as_stored(name, expected);
+  if (stored.dtype() != DType::f32 && stored.dtype() != DType::f16 && stored.dtype() != DType::bf16)
+    throw DataError(
+        concat(file.path().string(), ": ", name, ": expected F32, F16 or BF16, found ", file.dtype(name)));
+  return dequantize({stored});
 }
 
 void require_base(const io::TensorFile& opened, const ConfigReader& config,

@@ -18,6 +18,8 @@ class Transformer;
 
 inline constexpr const char* kAdapterConfig = "adapter_config.json";
 inline constexpr const char* kAdapterWeights = "adapter_model.safetensors";
+inline constexpr const char* kPytorchAdapter =
+    "adapter_model.bin";  // in its place, of older versions of PEFT
 
 // What an adapter belongs to.
 struct AdapterBase {
