@@ -118,24 +118,16 @@ QKV_DEVICE void add_products(const Thread& thread, const Loaded<d, parts, kRows>
     }
   }
 }
-template <int d, int parts>
-QKV_DEVICE Sums<kCols> products(const Thread& thread, const Loaded<d, parts, kRows>& rows, int warp,
-                                const Loaded<d, parts, kCols>& x) {
-  Sums<kCols> sums;
-  add_products(thread, rows, warp, 0, x, sums);
-  return sums;
-}
-
-// sums += weights x, for the columns of x from `first_col` on.
-template <int d, int columns, int parts>
+// sums += weights x
+template <int columns, int parts>
 QKV_DEVICE void add_weighted(const Thread& thread, const Sums<kCols>& weights,
-                             const Loaded<d, parts, kCols>& x, int first_col, Sums<columns>& sums) {
+                             const Loaded<columns, parts, kCols>& x, Sums<columns>& sums) {
   Thread::synchronise_warp();
   QKV_UNROLL for (int chunk = 0; chunk < kCols / kDepth; ++chunk) {
     QKV_UNROLL for (int i = 0; i < parts; ++i) {
       const Left left = left_of(weights, chunk, i);
       QKV_UNROLL for (int j = 0; j < parts - i; ++j)
-          multiply(thread, left, x.at(j, chunk * kDepth, first_col), x.kStride, sums);
+          multiply(thread, left, x.at(j, chunk * kDepth, 0), x.kStride, sums);
     }
   }
 }
@@ -285,7 +277,7 @@ void forward(const Placed& placed, const AttentionInput& in, const AttentionOutp
                 one.total[slot] * factor[slot] + row_sum(sum[slot]);
             QKV_UNROLL for (int i = 0; i < one.output.kOwn; ++i) one.output.values[i] *=
                 factor[one.output.slot(i)];
-            add_weighted(thread, scores, v, 0, one.output);
+            add_weighted(thread, scores, v, one.output);
           }
         }
         for (int w = 0; w < kOwnWarps; ++w) {
@@ -329,7 +321,8 @@ QKV_DEVICE PairGradient gradient_of(const AttentionShape& s, const Row& row, int
   return {weight * dropout, weight * (d_weight * dropout - mean) * slope};
 }
 
-// Heads of up to d columns, of whose gradients a block computes `columns`.
+// Heads of up to d columns, of whose gradients a block computes `columns`. Where these are not all, each side
+// is loaded by as many columns at a time, the block's own last, as these are needed again.
 template <int d, int columns, int parts>
 void backward(const Placed& placed, const AttentionInput& in, const float* log_sum_exp, const float* means,
               const Elements& d_output, int64_t d_output_stride, const AttentionGradients& to) {
@@ -339,8 +332,8 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
   const int64_t key_heads = inputs.key_heads, group = s.heads / key_heads, tokens = placed.query_tokens;
   const Parts gradient_parts({d_output, tokens, s.heads * s.d_v, d_output_stride}, parts);
   const Heads gradients = heads_of(gradient_parts, tokens, s.heads, s.d_v);
-  using Rows = Loaded<d, parts, kRows>;
-  using Columns = Loaded<d, parts, kCols>;
+  using Rows = Loaded<columns, parts, kRows>;
+  using Columns = Loaded<columns, parts, kCols>;
   constexpr size_t kBytes = 2 * Rows::kBytes + 2 * Columns::kBytes;
   constexpr int kSlices = d / columns;
 
@@ -360,20 +353,31 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
           const QueryBlock block = query_block(s, tiles, thread.block / kSlices);
           const Row row = block.row;
           const int64_t head = row.head, first_row = row.query_row;
-          q.load(thread, queries, head, first_row, block.count);
-          d_o.load(thread, gradients, head, first_row, block.count);
           Sums<columns> sums[kOwnWarps];
           for (int64_t begin = block.keys.begin; begin < block.keys.end; begin += kCols) {
-            thread.synchronise();
-            k.load(thread, keys, row.key_head, row.first_key_row + begin, row.keys - begin);
-            v.load(thread, values, row.key_head, row.first_key_row + begin, row.keys - begin);
-            thread.synchronise();
+            Sums<kCols> products_of[kOwnWarps], d_weights_of[kOwnWarps];
+            QKV_UNROLL for (int slice = 1; slice <= kSlices; ++slice) {
+              const int col = (first_col + slice * columns) % d;
+              thread.synchronise();
+              if (kSlices > 1 || begin == block.keys.begin) {
+                q.load(thread, queries, head, first_row, block.count, col);
+                d_o.load(thread, gradients, head, first_row, block.count, col);
+              }
+              k.load(thread, keys, row.key_head, row.first_key_row + begin, row.keys - begin, col);
+              v.load(thread, values, row.key_head, row.first_key_row + begin, row.keys - begin, col);
+              thread.synchronise();
+              for (int w = 0; w < kOwnWarps; ++w) {
+                const int warp = thread.warp() + w;
+                if (block.first + warp * kWarpRows >= row.queries) continue;
+                add_products(thread, q, warp, 0, k, products_of[w]);
+                add_products(thread, d_o, warp, 0, v, d_weights_of[w]);
+              }
+            }
             for (int w = 0; w < kOwnWarps; ++w) {
-              const int warp = thread.warp() + w;
-              const int64_t first = block.first + warp * kWarpRows;
+              const int64_t first = block.first + (thread.warp() + w) * kWarpRows;
               if (first >= row.queries) continue;
-              Sums<kCols> scores = products(thread, q, warp, k);
-              const Sums<kCols> d_weights = products(thread, d_o, warp, v);
+              Sums<kCols>& scores = products_of[w];
+              const Sums<kCols>& d_weights = d_weights_of[w];
               QKV_UNROLL for (int i = 0; i < scores.kOwn; ++i) {
                 Row query = row;
                 query.query = first + scores.row_of_slot(thread, scores.slot(i));
@@ -385,7 +389,7 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
                                 exists ? means[number] : 0, d_weights.values[i], dropped(s, query, key))
                         .product;
               }
-              add_weighted(thread, scores, k, first_col, sums[w]);
+              add_weighted(thread, scores, k, sums[w]);
             }
           }
           for (int w = 0; w < kOwnWarps; ++w) {
@@ -423,21 +427,32 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
         const int64_t first_key_row = any.first_key_row + tile.first;
         const int64_t last = (tile.first + kRows < any.keys ? tile.first + kRows : any.keys) - 1;
         const Range range = queries_of(s, any, tile.first, last);
-        k.load(thread, keys, key_head, first_key_row, any.keys - tile.first);
-        v.load(thread, values, key_head, first_key_row, any.keys - tile.first);
         Sums<columns> d_keys[kOwnWarps], d_values[kOwnWarps];
         for (int64_t head = key_head * group; head < (key_head + 1) * group; ++head) {
           for (int64_t begin = range.begin; begin < range.end; begin += kCols) {
-            thread.synchronise();
-            q.load(thread, queries, head, first_query + begin, any.queries - begin);
-            d_o.load(thread, gradients, head, first_query + begin, any.queries - begin);
-            thread.synchronise();
+            // Transposed: a row is a key.
+            Sums<kCols> products_of[kOwnWarps], weights_of[kOwnWarps];
+            QKV_UNROLL for (int slice = 1; slice <= kSlices; ++slice) {
+              const int col = (first_col + slice * columns) % d;
+              thread.synchronise();
+              if (kSlices > 1 || (begin == range.begin && head == key_head * group)) {
+                k.load(thread, keys, key_head, first_key_row, any.keys - tile.first, col);
+                v.load(thread, values, key_head, first_key_row, any.keys - tile.first, col);
+              }
+              q.load(thread, queries, head, first_query + begin, any.queries - begin, col);
+              d_o.load(thread, gradients, head, first_query + begin, any.queries - begin, col);
+              thread.synchronise();
+              for (int w = 0; w < kOwnWarps; ++w) {
+                const int warp = thread.warp() + w;
+                if (tile.first + warp * kWarpRows >= any.keys) continue;
+                add_products(thread, k, warp, 0, q, products_of[w]);
+                add_products(thread, v, warp, 0, d_o, weights_of[w]);
+              }
+            }
             for (int w = 0; w < kOwnWarps; ++w) {
-              const int warp = thread.warp() + w;
-              const int64_t first = tile.first + warp * kWarpRows;
+              const int64_t first = tile.first + (thread.warp() + w) * kWarpRows;
               if (first >= any.keys) continue;
-              // Transposed: a row is a key.
-              Sums<kCols> scores = products(thread, k, warp, q), weights = products(thread, v, warp, d_o);
+              Sums<kCols>&scores = products_of[w], &weights = weights_of[w];
               QKV_UNROLL for (int i = 0; i < scores.kOwn; ++i) {
                 Row query = any;
                 query.head = head;
@@ -452,8 +467,8 @@ void backward(const Placed& placed, const AttentionInput& in, const float* log_s
                 scores.values[i] = own.product;
                 weights.values[i] = own.weight;
               }
-              add_weighted(thread, weights, d_o, first_col, d_values[w]);
-              add_weighted(thread, scores, q, first_col, d_keys[w]);
+              add_weighted(thread, weights, d_o, d_values[w]);
+              add_weighted(thread, scores, q, d_keys[w]);
             }
           }
         }
@@ -484,8 +499,7 @@ bool has_one_part(const AttentionShape& s, std::initializer_list<Elements> opera
 constexpr int kWidest = 128;  // of the columns of a block: registers are limited
 
 // Calls run<d, columns, parts>() for the narrowest tiles that hold the heads; false if there are none.
-// wide_parts: the most parts of heads wider than kWidest, for which shared memory is limited.
-template <int wide_parts, class Run>
+template <class Run>
 bool with_tiles(const AttentionShape& s, bool one_part, const Run& run) {
   const int64_t width = std::max(s.d_k, s.d_v);
   const auto one = [&]<int d>() {
@@ -493,13 +507,10 @@ bool with_tiles(const AttentionShape& s, bool one_part, const Run& run) {
     constexpr int kColumns = d < kWidest ? d : kWidest;
     if (one_part) {
       run.template operator()<d, kColumns, 1>();
-      return true;
-    }
-    if constexpr (d <= kWidest || wide_parts == kExactParts) {
+    } else {
       run.template operator()<d, kColumns, kExactParts>();
-      return true;
     }
-    return false;
+    return true;
   };
   return one.template operator()<32>() || one.template operator()<64>() ||
          one.template operator()<kWidest>() || one.template operator()<2 * kWidest>();
@@ -508,19 +519,18 @@ bool with_tiles(const AttentionShape& s, bool one_part, const Run& run) {
 }  // namespace
 
 bool attention_forward_in_tiles(const Placed& placed, const AttentionInput& in, const AttentionOutput& to) {
-  return with_tiles<kExactParts>(
-      placed.shape, has_one_part(placed.shape, {in.query, in.key, in.value}),
-      [&]<int d, int columns, int parts>() { forward<d, columns, parts>(placed, in, to); });
+  return with_tiles(placed.shape, has_one_part(placed.shape, {in.query, in.key, in.value}),
+                    [&]<int d, int columns, int parts>() { forward<d, columns, parts>(placed, in, to); });
 }
 
 bool attention_backward_in_tiles(const Placed& placed, const AttentionInput& in, const float* log_sum_exp,
                                  const float* means, const Elements& d_output, int64_t d_output_stride,
                                  const AttentionGradients& to) {
-  return with_tiles<1>(placed.shape, has_one_part(placed.shape, {in.query, in.key, in.value, d_output}),
-                       [&]<int d, int columns, int parts>() {
-                         backward<d, columns, parts>(placed, in, log_sum_exp, means, d_output,
-                                                     d_output_stride, to);
-                       });
+  return with_tiles(placed.shape, has_one_part(placed.shape, {in.query, in.key, in.value, d_output}),
+                    [&]<int d, int columns, int parts>() {
+                      backward<d, columns, parts>(placed, in, log_sum_exp, means, d_output, d_output_stride,
+                                                  to);
+                    });
 }
 
 }  // namespace qkv::kernels::cuda
