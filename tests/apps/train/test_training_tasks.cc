@@ -254,6 +254,16 @@ TEST_F(FineTuning, OfAClassifierFromALanguageModel) {
                  {"LlamaForSequenceClassification"});
 }
 
+TEST_F(FineTuning, OfVectorsFromALanguageModel) {
+  scratch_.write("scored.tsv", "1\ta dog\ta man\n0.5\tthe dog\tthe man\n");
+  output(
+      "train embed --train @/scored.tsv --from %hub/SmolLM2-135M --pool last --max-steps 2 --quiet --out "
+      "@/model");
+  EXPECT_EQ(json_file("model/config.json")["architectures"][0], "LlamaModel");
+  EXPECT_EQ(json_file("model/1_Pooling/config.json")["pooling_mode_lasttoken"], true);
+  EXPECT_EQ(count_lines_of(output("embed @/model", "a red dog\none\n")), 2u);
+}
+
 // An adapter's documents and length of texts are kept by `merge`.
 TEST_F(FineTuning, SettingsOfAnAdapterAreThoseOfItsMergedModel) {
   output(training("lm", "base", "--max-steps 2"));

@@ -209,7 +209,7 @@ TEST(EmbedTask, NamesWhatIsWrong) {
                   "data.train -: expected a file, as a resumed run reads it again, ");
   EXPECT_NE(message("data.train", (scratch / "missing.tsv").string()).find("missing.tsv"), std::string::npos);
   expect_contains(message("data.valid", scratch.write("empty.tsv", "").string()), "found an empty file");
-  expect_contains(message("model.from", QKV_TEST_DATA "/models/golden/gpt2"), "a text encoder");
+  expect_contains(message("model.from", QKV_TEST_DATA "/models/golden/vit_base"), "a text encoder");
   EXPECT_EQ(message("train.temperature", "0"), "train.temperature: expected more than 0, found 0");
   EXPECT_EQ(message("train.batch_pairs", "0"), "train.batch_pairs: expected 1 or more, found 0");
   EXPECT_EQ(message("model.drop_path", "1"), "model.drop_path: expected 0 to below 1, found 1");

@@ -204,7 +204,7 @@ TEST(PretrainBertFrom, GoesOnFromAFolder) {
     other.from = from;
     expect_throw<UsageError>(message, [&] { other.complete({}); });
   };
-  refused(testing::golden_model("gpt2"), "expected the folder of a text encoder, found \"gpt2\"");
+  refused(testing::golden_model("gpt2"), "expected the folder of a BERT, found \"gpt2\"");
   refused(testing::golden_model("roberta_masked"), "expected the folder of a BERT, found \"roberta\"");
   expect_throw<UsageError>("vocabulary.size: expected none with model.from",
                            [&] { part.complete({"vocabulary.size"}); });

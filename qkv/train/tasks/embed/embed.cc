@@ -22,10 +22,10 @@ EmbedJob::EmbedJob() {
 
 void EmbedJob::list(Settings& all) {
   all.add("model.from", from, kDecidesWeights)
-      .flag(
-          {"DIR",
-           "Folder of the text encoder to start from: bert, roberta, modernbert, ..., or t5, or a folder of "
-           "sentence-transformers (default: the resumed run's)"});
+      .flag({"DIR",
+             "Folder of the text encoder (bert, modernbert, t5, ...) or language model to start from, or a "
+             "folder of "
+             "sentence-transformers (default: the resumed run's)"});
   all.add("data.train", train, kBookkeeping)
       .flag({"FILE",
              "Training pairs: lines of SCORE<TAB>SENTENCE<TAB>SENTENCE, or of SENTENCE<TAB>SENTENCE for "
