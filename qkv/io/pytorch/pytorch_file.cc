@@ -86,7 +86,6 @@ bool in_order(const Shape& shape, const std::vector<int64_t>& strides) {
 struct PytorchFile::Storage {
   const PytorchElementType* type = nullptr;  // null: each tensor has its own, or it is not known
   std::string type_name, key;
-  int64_t count = 0;  // elements; of untyped storages, bytes
 };
 
 // Reads the dictionary and finds the numbers of its tensors.
@@ -207,7 +206,7 @@ class PytorchFile::Tensors {
     const PytorchElementType* const element = element_type_named(type);
     if (id.items.size() > 5 && pickle[id.items[5]].kind != Kind::none)
       fail("expected storages of their own, found a view of another one");
-    return {element, type, item(2, Kind::text).text, item(4, Kind::integer).integer};
+    return {element, type, item(2, Kind::text).text};
   }
 
   template <class Numbers>
