@@ -196,11 +196,7 @@ std::vector<std::string> SafetensorsFile::names() const {
 
 const SafetensorsFile::Entry& SafetensorsFile::entry(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) {
-    throw DataError(concat(
-        path_.string(), ": expected a tensor ", name, ", found ", entries_.size(), " tensors of other names",
-        entries_.empty() ? "" : concat(", ", excerpt(entries_.begin()->first), " the first")));
-  }
+  if (found == entries_.end()) throw_no_tensor(*this, name);
   return found->second;
 }
 

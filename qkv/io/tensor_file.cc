@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "qkv/base/error.h"
+
 namespace qkv::io {
 
 std::optional<DType> element_type(std::string_view spelling) {
@@ -20,6 +22,16 @@ std::optional<DType> element_type(std::string_view spelling) {
     if (name == spelling) return dtype;
   }
   return std::nullopt;
+}
+
+void throw_no_tensor(const TensorFile& file, const std::string& name) {
+  constexpr size_t kMostShown = 80;  // a corrupt file's name may be megabytes long
+  const std::vector<std::string> names = file.names();
+  const std::string first = names.empty() ? ""
+                                          : concat(", ", names[0].substr(0, kMostShown),
+                                                   names[0].size() > kMostShown ? "..." : "", " the first");
+  throw DataError(concat(file.path().string(), ": expected a tensor ", name, ", found ", names.size(),
+                         " tensors of other names", first));
 }
 
 Tensor mapped_tensor(const std::shared_ptr<MappedFile>& file, std::byte* data, const Shape& shape,

@@ -36,6 +36,9 @@ class TensorFile {
 // The element type of a spelling: of F32, F16, BF16, I64, I32, I8, U8 and BOOL (as u8).
 std::optional<DType> element_type(std::string_view spelling);
 
+// Of a file without a tensor of this name.
+[[noreturn]] void throw_no_tensor(const TensorFile& file, const std::string& name);
+
 // A tensor whose numbers begin at `data` in a mapped file: a view, read-only if the file is mapped for
 // reading, or a copy if they are not aligned. origin: for messages.
 Tensor mapped_tensor(const std::shared_ptr<MappedFile>& file, std::byte* data, const Shape& shape,

@@ -60,8 +60,10 @@ Experts::Experts(const DenseFeedForwardOptions& expert, const ExpertOptions& opt
     inner.push_back(one.inner());
     outer.push_back(one.outer());
   }
-  inner_.emplace(std::move(inner));
-  outer_.emplace(std::move(outer));
+  if (!expert.xielu) {  // whose activations have parameters of their own
+    inner_.emplace(std::move(inner));
+    outer_.emplace(std::move(outer));
+  }
   if (options.shared_d_ff == 0) return;
   DenseFeedForwardOptions shared = expert;
   shared.d_ff = options.shared_d_ff;
@@ -82,7 +84,7 @@ Variable Experts::operator()(const Variable& x, ForwardContext& context) const {
     return reshape(expert_weights(logits, chosen, rule_), {tokens * options_.per_token, 1});
   };
   Variable factors, outputs;
-  if (inner_->suit(x.value()) && outer_->suit(x.value()) && !context.training) {
+  if (inner_ && inner_->suit(x.value()) && outer_->suit(x.value()) && !context.training) {
     factors = weights();
     outputs = by_pairs(x, chosen, factors);
   } else {

@@ -40,7 +40,7 @@ class Experts final : public FeedForward {
   LinearWeights router_;
   RouterRule rule_;
   std::vector<DenseFeedForward> experts_;
-  std::optional<LinearChoices> inner_, outer_;  // of the experts
+  std::optional<LinearChoices> inner_, outer_;  // of experts that differ in these weights alone
   std::optional<DenseFeedForward> shared_;
   std::optional<Linear> shared_gate_;
 };

@@ -316,7 +316,9 @@ TEST(Experts, HaveTheGradientsOfTheFormulas) {
 
 TEST(Experts, GiveATokenTheSameBitsInAnyBatchAndForAnyThreads) {
   const int before = threads();
-  for (const Mixture& mixture : mixtures()) {
+  std::vector<Mixture> all = mixtures();
+  all.push_back({{.d_model = kMixtureWidth, .d_ff = 7, .xielu = true}, {.count = 5, .per_token = 2}});
+  for (const Mixture& mixture : all) {
     const nn::Experts experts = made_experts(mixture);
     const Tensor x = random_tensor({300, kMixtureWidth}, 1);
     nn::ForwardContext context;

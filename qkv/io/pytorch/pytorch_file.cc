@@ -352,10 +352,7 @@ std::vector<std::string> PytorchFile::names() const {
 
 const PytorchFile::Entry& PytorchFile::entry(const std::string& name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) {
-    throw DataError(concat(path_.string(), ": expected a tensor ", name, ", found ", entries_.size(),
-                           " tensors of other names, ", entries_.begin()->first.substr(0, 80), " the first"));
-  }
+  if (found == entries_.end()) throw_no_tensor(*this, name);
   return found->second;
 }
 

@@ -23,10 +23,10 @@ class StagingRing {
     constexpr size_t kAlignment = 16;
     if (used_ + bytes > kSliceBytes) {
       mark_(slice_);
-      laps_ += slice_ + 1 == kSlices ? 1 : 0;
       slice_ = (slice_ + 1) % kSlices;
       used_ = 0;
-      if (laps_ > 0) wait_(slice_);
+      all_marked_ = all_marked_ || slice_ == 0;
+      if (all_marked_) wait_(slice_);
     }
     std::byte* const room = memory_ + slice_ * kSliceBytes + used_;
     used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -36,7 +36,8 @@ class StagingRing {
  private:
   std::byte* memory_;
   std::function<void(size_t)> mark_, wait_;
-  size_t slice_ = 0, used_ = 0, laps_ = 0;
+  size_t slice_ = 0, used_ = 0;
+  bool all_marked_ = false;
 };
 
 }  // namespace qkv::kernels::cuda
