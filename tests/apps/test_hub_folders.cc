@@ -180,6 +180,33 @@ TEST_F(HubFolder, WeightsOfTorchSaveGiveTheSameText) {
             read_file(scratch_ / "expected/model.safetensors"));
 }
 
+TEST_F(HubFolder, NoCodeOfAPickleIsRun) {
+  copy("gpt2");
+  fs::remove(scratch_ / "model/model.safetensors");
+  const std::string command = "touch " + path("ran");
+  std::string pickle("\x80\x02}X\x01\0\0\0wcos\nsystem\nX", 21);
+  put_number(pickle, static_cast<uint32_t>(command.size()));
+  pickle += command + "\x85Rs.";
+  ZipBuilder zip;
+  zip.add("model/data.pkl", pickle);
+  scratch_.write("model/pytorch_model.bin", zip.build());
+  expect_model_refused(
+      {"pytorch_model.bin: expected a dictionary of tensors (a state_dict), found one without a tensor: w"});
+  EXPECT_FALSE(fs::exists(scratch_ / "ran"));
+}
+
+TEST_F(HubFolder, ADamagedTensorOfTorchSaveIsNamed) {
+  copy("deberta-v3-small");
+  EXPECT_EQ(output("inspect @/model --verify"), "pytorch_model.bin: 40 tensors match their checksums\n");
+  std::string content = read_file(scratch_ / "model/pytorch_model.bin");
+  content[20'000] = static_cast<char>(content[20'000] ^ 1);
+  scratch_.write("model/pytorch_model.bin", content);
+  const Outcome outcome = run("inspect @/model --verify");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(
+      outcome.out.starts_with("pytorch_model.bin: differs from its checksum: deberta.encoder.layer."));
+}
+
 TEST_F(HubFolder, ProblemTypeSelectsTheLabelProbability) {
   const auto classify = [&](const json& change) {
     copy("distilbert-base-uncased-finetuned-sst-2-english", change);

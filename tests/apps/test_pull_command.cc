@@ -134,6 +134,20 @@ TEST_F(PullCommand, PrintsTheFolderThatOthersFindByName) {
   EXPECT_EQ(server_.requests().size(), before);
 }
 
+TEST_F(PullCommand, TakesWeightsOfTorchSaveWhereThereAreNoOthers) {
+  hub_.files["pytorch_model.bin"] = "of torch.save()";
+  const auto found = [&] {
+    const Outcome outcome = run_here("pull org/tiny");
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.err.find("warning"), std::string::npos) << outcome.err;
+    return fs::path(outcome.out.substr(0, outcome.out.size() - 1)) / "pytorch_model.bin";
+  };
+  EXPECT_FALSE(fs::exists(found()));
+  hub_.files.erase("model.safetensors");
+  hub_.commit = std::string(40, 'b');
+  EXPECT_EQ(read_file(found()), "of torch.save()");
+}
+
 TEST_F(PullCommand, PrintsJson) {
   const Outcome pulled = run_here("pull org/tiny#main --include '*.json' --exclude 'tok*' --json");
   ASSERT_EQ(pulled.status, 0) << pulled.err;
