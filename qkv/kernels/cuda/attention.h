@@ -119,7 +119,7 @@ QKV_DEVICE inline Row row_of_block(const AttentionShape& s, int64_t block) {
   return row_of(s, sequence_of(s.query_offsets, s.sequences, query_row), block % s.heads, query_row);
 }
 
-// Attention in tiles by matrix instructions (attention_tiles.cu); false if the heads are too wide for them.
+// Attention in tiles by matrix instructions (attention_tiles.h); false if the heads are too wide for them.
 bool attention_forward_in_tiles(const Placed& placed, const AttentionInput& in, const AttentionOutput& to);
 // The gradients of queries, keys and values; means [heads, query tokens]: the product of output and
 // its gradient, for each row of a head.
