@@ -19,6 +19,7 @@
   COMMAND(fill_mask)                   \
   COMMAND(classify)                    \
   COMMAND(tag)                         \
+  COMMAND(answer)                      \
   COMMAND(embed)                       \
   COMMAND(rerank)                      \
   COMMAND(serve)                       \

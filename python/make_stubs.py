@@ -58,6 +58,7 @@ def options_class(name, made):
 parts = [
     HEAD,
     typed_dict("EngineOptions", "TypedDict", _qkv.option_fields("engine")),
+    typed_dict("AnswerOptions", "TypedDict", _qkv.option_fields("answer")),
     typed_dict("SearchOptions", "TypedDict", [*_qkv.option_fields("search"), *SAMPLE]),
     typed_dict("TranslateOptions", "SearchOptions", [*TRANSLATE, *_qkv.option_fields("languages")]),
     *(options_class(name, made) for name, made in vars(_option_types).items() if isinstance(made, type) and made is not Options),

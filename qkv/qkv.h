@@ -60,6 +60,7 @@
 #include "qkv/search/engine/engine.h"
 #include "qkv/search/search.h"
 
+#include "qkv/pipelines/answers/answer.h"
 #include "qkv/pipelines/chat.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"

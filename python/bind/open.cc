@@ -2,6 +2,7 @@
 
 #include "python/bind/pipelines.h"
 #include "qkv/hub/cache.h"
+#include "qkv/pipelines/answers/answer.h"
 #include "qkv/pipelines/translate.h"
 
 namespace qkv::python {
@@ -110,7 +111,7 @@ void list_fields(nb::list& list) {
   });
 }
 
-// (name, type, help) of the options "search", "languages" and "engine".
+// (name, type, help) of the options "search", "languages", "engine" and "answer".
 nb::list option_fields(const std::string& of) {
   nb::list list;
   if (of == "search") {
@@ -120,8 +121,10 @@ nb::list option_fields(const std::string& of) {
     list_fields<pipelines::Languages>(list);
   } else if (of == "engine") {
     list_fields<search::EngineOptions>(list);
+  } else if (of == "answer") {
+    list_fields<pipelines::AnswerOptions>(list);
   } else {
-    throw UsageError(concat("option_fields: expected search, languages or engine, found '", of, "'"));
+    throw UsageError(concat("option_fields: expected search, languages, engine or answer, found '", of, "'"));
   }
   return list;
 }

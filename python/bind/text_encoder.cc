@@ -3,6 +3,7 @@
 #include "python/bind/pipelines.h"
 #include "python/bind/vectors.h"
 #include "qkv/explain/tiles.h"
+#include "qkv/pipelines/answers/answer.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/fill_mask.h"
@@ -96,6 +97,21 @@ class TextEncoder {
                     });
   }
 
+  Texts answer(const Texts& questions, const Texts& texts, nb::dict given) const {
+    const pipelines::QuestionAnswerer answerer(encoder_);
+    pipelines::AnswerOptions options;
+    take_fields(given, options);
+    std::string known;
+    add_field_names<pipelines::AnswerOptions>(known);
+    refuse_rest(given, known);
+    std::vector<pipelines::QuestionedText> items;
+    for (size_t i = 0; i < texts.size(); ++i) items.push_back({questions.at(i), texts[i]});
+    return released([&] {
+      return json_of_all(answerer(items, options),
+                         [](const pipelines::AnsweredText& one) { return to_json(one); });
+    });
+  }
+
   std::vector<float> rerank(const std::string& query, const Texts& texts, bool raw,
                             std::optional<int64_t> max_length) const {
     const pipelines::Reranker reranker(encoder_);
@@ -168,6 +184,7 @@ void bind_text_encoder(nb::module_& module) {
       .def("fill_mask", &TextEncoder::fill_mask, nb::arg("texts"), nb::arg("count"), without_gil)
       .def("mask_token", &TextEncoder::mask_token)
       .def("tag", &TextEncoder::tag, nb::arg("texts"), nb::arg("words"), without_gil)
+      .def("answer", &TextEncoder::answer, nb::arg("questions"), nb::arg("texts"), nb::arg("options"))
       .def("rerank", &TextEncoder::rerank, nb::arg("query"), nb::arg("texts"), nb::arg("raw"),
            nb::arg("max_length").none(), without_gil)
       .def("tokenize", &TextEncoder::tokenize, nb::arg("text"), nb::arg("pair").none())

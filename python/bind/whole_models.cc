@@ -238,6 +238,7 @@ void bind_tokenizer(nb::module_& module) {
       .def_ro("type_ids", &Encoding::type_ids)
       .def_ro("special_mask", &Encoding::special_mask)
       .def_ro("text_index", &Encoding::text_index)
+      .def_ro("word_index", &Encoding::word_index)
       .def_prop_ro(
           "offsets",
           [](const Encoding& encoding) {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy
 
-    from ._option_types import EngineOptions, SearchOptions, TranslateOptions
+    from ._option_types import AnswerOptions, EngineOptions, SearchOptions, TranslateOptions
 
     Pooling = Literal["mean", "cls", "max", "last", "weighted-mean", "mean-sqrt-len", "pooler"]
 
@@ -515,6 +515,26 @@ class TextEncoder(Model):
             _bytes_to_characters(text, tokens, "begin", "end")
         return found[0] if single else found
 
+    @_with_options("answer")
+    def answer(self, question: str | Iterable[str], text: str | Iterable[str], **options: Unpack[AnswerOptions]) -> Any:
+        """The answers to a question, which are spans of the text, [{"text", "begin", "end", "probability"}, ...], most
+        likely first; of several texts, of several questions, or of as many of both, a list of such lists. begin and end
+        are indices of characters. An empty answer means that the text has none (unanswerable).
+
+        OPTIONS
+        """
+        questions, one_question = _texts(question)
+        texts, one_text = _texts(text)
+        count = len(texts) if one_question else len(questions)
+        if not one_text and len(texts) != count:
+            raise _qkv.UsageError(f"answer: expected a text, or one for each of {count} questions, found {len(texts)}")
+        questions = questions * count if one_question else questions
+        texts = texts * count if one_text else texts
+        found = [json.loads(one)["answers"] for one in self._core.answer(questions, texts, dict(options))]
+        for own, answers in zip(texts, found):
+            _bytes_to_characters(own, answers, "begin", "end")
+        return found[0] if one_question and one_text else found
+
     def rerank(
         self, query: str, texts: Iterable[str], *, top: int | None = None, raw: bool = False, max_length: int | None = None
     ) -> list[dict[str, Any]]:
@@ -528,8 +548,8 @@ class TextEncoder(Model):
         return [{"index": index, "score": scores[index], "text": all_texts[index]} for index in order]
 
     def tokenize(self, text: str, pair: str | None = None) -> dict[str, Any]:
-        """{"ids", "tokens", "offsets", "type_ids", "special_mask", "text_index"} of a text or a pair. Offsets are
-        indices of characters of the text that text_index names."""
+        """{"ids", "tokens", "offsets", "type_ids", "special_mask", "text_index", "word_index"} of a text or a pair. Offsets
+        are indices of characters of the text that text_index names; word_index numbers the words of each text."""
         return _tokens(self._core.tokenize(text, pair), text, *([] if pair is None else [pair]))
 
     def decode(self, ids: Iterable[int]) -> str:

@@ -53,6 +53,24 @@ def test_tags_are_those_of_the_command(command):
         assert model.tag(TEXTS, **options) == [one["words" if options else "tokens"] for one in expected]
 
 
+def test_answers_are_those_of_the_command(command):
+    model = qkv.open(MODELS / "bert_spans")
+    options = ["--question", "the dog?", "--top", "3", "--window", "14", "--shared", "2", "--unanswerable"]
+    expected = command("answer", MODELS / "bert_spans", "--json", *options, text=lines_of(TEXTS), as_json=True)
+    found = model.answer("the dog?", TEXTS, top=3, window=14, shared=2, unanswerable=True)
+    assert found == [one["answers"] for one in expected]
+    assert model.answer("the dog?", TEXTS[0], top=3, window=14, shared=2, unanswerable=True) == found[0]
+    assert model.answer(["the dog?", "a man?"], TEXTS[0])[0] == model.answer("the dog?", TEXTS[0])
+    text = "é€ the man 😀 sleeps"
+    assert all(text[one["begin"] : one["end"]] == one["text"] for one in model.answer("a man?", text, top=20))
+    with pytest.raises(qkv.UsageError, match="answer: expected a text, or one for each of 1 questions, found 2"):
+        model.answer(["the dog?"], TEXTS[:2])
+    with pytest.raises(qkv.UsageError, match="unknown option.*width|width"):
+        model.answer("the dog?", TEXTS[0], width=3)
+    with pytest.raises(qkv.DataError, match="text 1: expected text, found none"):
+        model.answer("the dog?", [TEXTS[0], " "])
+
+
 def test_positions_in_texts_are_characters(encoder):
     tagger = qkv.open(MODELS / "bert_tokens")
     text = "é€ a man 😀 sleeps"

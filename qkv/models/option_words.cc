@@ -85,10 +85,11 @@ Words<SublayerOrder> words(SublayerOrder /*kind*/) {
 namespace qkv::models {
 
 Words<ClassificationTarget> words(ClassificationTarget /*kind*/) {
-  static constexpr std::array<std::pair<std::string_view, ClassificationTarget>, 3> kWords{
+  static constexpr std::array<std::pair<std::string_view, ClassificationTarget>, 4> kWords{
       {{"nothing", ClassificationTarget::nothing},
        {"texts", ClassificationTarget::texts},
-       {"tokens", ClassificationTarget::tokens}}};
+       {"tokens", ClassificationTarget::tokens},
+       {"spans", ClassificationTarget::spans}}};
   return kWords;
 }
 

@@ -15,8 +15,9 @@
 
 namespace qkv::models {
 
-// The unit that a classifier labels.
-enum class ClassificationTarget { nothing, texts, tokens };
+// The unit that a classifier labels. Spans (Devlin et al. 2019, section 4.2): each token has two logits, of
+// being the first and the last of an answer.
+enum class ClassificationTarget { nothing, texts, tokens, spans };
 
 struct TextEncoderConfig {
   int64_t vocabulary = 0;
@@ -25,7 +26,7 @@ struct TextEncoderConfig {
   nn::StackOptions encoder = {};
   bool causal = false;  // a token attends to itself and earlier ones only
   // Has a pooler: a linear layer, an activation and perhaps a norm, of the first token or of the mean of all
-  // tokens; of each token where tokens are labelled.
+  // tokens; of each token where tokens or spans are labelled.
   bool pooler = false;
   Activation pooler_activation = Activation::tanh;
   bool pooler_norm = false, pools_mean = false;
@@ -37,12 +38,14 @@ struct TextEncoderConfig {
   bool next_sentence = false;  // predicts whether the second part follows the first; needs the pooler
   // Labelling texts needs the pooler, or causal attention: the last token's hidden state is then classified.
   ClassificationTarget labelled = ClassificationTarget::nothing;
-  std::vector<std::string> labels = {};
+  std::vector<std::string> labels = {};             // of texts and tokens; spans have none
   ProblemType problem = ProblemType::single_label;  // of text labels
   // Of a causal model that labels texts: ids after which no other id follows are not part of the text. At
   // most one.
   std::vector<int32_t> pad_ids = {};
 
+  // The width of the classifier's logits; 0: no classifier.
+  int64_t classifier_outputs() const;
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };
@@ -69,7 +72,7 @@ class TextEncoder {
   CrossEntropyResult masked_language_loss(const Variable& hidden, const Tensor& labels,
                                           const CrossEntropyOptions& options) const;
   Variable next_sentence(const Variable& hidden, const Offsets& offsets) const;  // -> logits [texts, 2]
-  // -> logits [texts, labels] or [tokens, labels]
+  // -> logits [texts, labels], [tokens, labels] or, of spans, [tokens, 2]
   Variable classifier_logits(const Variable& hidden, const Offsets& offsets) const;
   // The same in training: with dropout of the classifier's input, at the rate of the embeddings.
   Variable classifier_logits(const Variable& hidden, const Offsets& offsets,

@@ -34,6 +34,7 @@ EncoderRequest TextClassifier::without_padding(EncoderRequest request) const {
       encoding.type_ids.pop_back();
       encoding.special_mask.pop_back();
       encoding.text_index.pop_back();
+      encoding.word_index.pop_back();
     }
   }
   return request;

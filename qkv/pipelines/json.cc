@@ -132,6 +132,17 @@ std::string to_json(const TaggedText& tagged) {
   });
 }
 
+std::string to_json(const AnsweredText& answered) {
+  return object_of(answered, [&] {
+    Json answers = Json::array();
+    for (const Answer& one : answered.answers) {
+      answers.push_back(
+          {{"text", one.text}, {"begin", one.begin}, {"end", one.end}, {"probability", one.probability}});
+    }
+    return Json{{"answers", std::move(answers)}};
+  });
+}
+
 std::string to_json(const FilledText& filled) {
   return object_of(filled, [&] {
     Json masks = Json::array();
@@ -181,7 +192,8 @@ std::string to_json(const text::Encoding& encoding, const text::Tokenizer& token
                {"offsets", offsets},
                {"type_ids", encoding.type_ids},
                {"special_mask", encoding.special_mask},
-               {"text_index", encoding.text_index}});
+               {"text_index", encoding.text_index},
+               {"word_index", encoding.word_index}});
 }
 
 std::string with_line(int64_t line, const std::string& object, const std::string& file) {

@@ -8,6 +8,7 @@
 
 #include "qkv/metrics/bleu.h"
 #include "qkv/metrics/chrf.h"
+#include "qkv/pipelines/answers/answer.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/rerank.h"
@@ -45,6 +46,9 @@ std::string to_json(const Classified& classified, size_t top = SIZE_MAX);
 // {"tokens": [{"text", "begin", "end", "label", "probability"}, ...]}.
 std::string to_json(const TaggedText& tagged);
 
+// {"answers": [{"text", "begin", "end", "probability"}, ...]}; begin and end are bytes.
+std::string to_json(const AnsweredText& answered);
+
 // {"masks": [[{"token", "id", "probability", "text"}, ...], ...]}.
 std::string to_json(const FilledText& filled);
 
@@ -61,8 +65,8 @@ std::string to_json(const metrics::BleuResult& bleu, const metrics::BleuOptions&
 // {"score", "signature"}, unrounded.
 std::string to_json(const metrics::ChrfResult& chrf, const metrics::ChrfOptions& options);
 
-// {"ids", "tokens", "offsets": [[0, 3], ...], "type_ids", "special_mask", "text_index"}, an entry for each
-// token; offsets are bytes. The tokenizer is the one that made the encoding.
+// {"ids", "tokens", "offsets": [[0, 3], ...], "type_ids", "special_mask", "text_index", "word_index"}, an
+// entry for each token; offsets are bytes. The tokenizer is the one that made the encoding.
 std::string to_json(const text::Encoding& encoding, const text::Tokenizer& tokenizer);
 
 // The object with "line": 3 and, unless empty, "file": "cat.jpg" as its first members.

@@ -11,10 +11,14 @@
 
 namespace qkv::pipelines {
 
-Tensor probabilities(const Variable& logits, models::ProblemType problem) {
+Tensor finite_logits(const Variable& logits) {
   if (!kernels::all_finite(logits.value()))
     throw NumericError("model: expected finite logits, found NaN or infinity");
-  Tensor values = to_host(logits.value()).clone();
+  return to_host(logits.value());
+}
+
+Tensor probabilities(const Variable& logits, models::ProblemType problem) {
+  Tensor values = finite_logits(logits).clone();
   switch (problem) {
     case models::ProblemType::single_label:
       kernels::softmax(values, values);

@@ -12,6 +12,9 @@
 
 namespace qkv::pipelines {
 
+// Logits on the host. Throws NumericError for NaN and infinity.
+Tensor finite_logits(const Variable& logits);
+
 // Probabilities of rows of logits; regression outputs are returned unchanged. Throws NumericError for NaN and
 // infinity.
 Tensor probabilities(const Variable& logits, models::ProblemType problem = models::ProblemType::single_label);

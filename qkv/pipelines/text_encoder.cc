@@ -15,7 +15,7 @@ namespace {
 void require_equal_lists(const text::Encoding& encoding) {
   const size_t size = encoding.ids.size();
   for (const size_t other : {encoding.offsets.size(), encoding.type_ids.size(), encoding.special_mask.size(),
-                             encoding.text_index.size()}) {
+                             encoding.text_index.size(), encoding.word_index.size()}) {
     if (other != size) {
       throw UsageError(concat("request: expected ", size, " of everything, as there are ids, found ", other));
     }
@@ -71,7 +71,8 @@ EncoderRequest TextEncoderPipeline::read(std::span<const int32_t> ids) const {
                   .offsets = std::vector<text::ByteRange>(size),
                   .type_ids = std::vector<int32_t>(size),
                   .special_mask = std::vector<uint8_t>(size),
-                  .text_index = std::vector<int8_t>(size)});
+                  .text_index = std::vector<int8_t>(size),
+                  .word_index = std::vector<int32_t>(size)});
 }
 
 EncoderRequest TextEncoderPipeline::read(std::string_view first, std::string_view second,

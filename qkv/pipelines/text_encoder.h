@@ -62,6 +62,8 @@ class TextEncoderPipeline {
   // Tokenizes a pair of texts that the model reads as one input.
   EncoderRequest read(std::string_view first, std::string_view second,
                       const text::EncodeOptions& options = {}) const;
+  // Tokens as a request, with an error if the model cannot read them.
+  EncoderRequest checked(text::Encoding encoding) const;
 
   // Prepares all texts (in parallel), encodes and finishes them. A text's error is returned in its result and
   // does not affect the others.
@@ -93,8 +95,6 @@ class TextEncoderPipeline {
   }
 
  private:
-  EncoderRequest checked(text::Encoding encoding) const;
-
   std::shared_ptr<const LoadedTextEncoder> encoder_;
 };
 

@@ -43,7 +43,9 @@ Margins margins_of(std::string_view token) {
 struct TextTokens {
   std::vector<int32_t> ids;
   std::vector<Range> offsets;
+  std::vector<int32_t> words;    // the piece of each
   std::vector<Margins> margins;  // if offsets are trimmed
+  int32_t pieces = 0;            // number of pieces so far
 
   size_t size() const { return ids.size(); }
 
@@ -55,6 +57,7 @@ struct TextTokens {
     };
     cut(ids);
     cut(offsets);
+    cut(words);
     cut(margins);
   }
 };
@@ -182,12 +185,14 @@ struct Tokenizer::State {
   void add_token(int32_t id, Range offsets, TextTokens& result, const Margins* own = nullptr) const {
     result.ids.push_back(id);
     result.offsets.push_back(offsets);
+    result.words.push_back(result.pieces);
     if (!margins.empty()) result.margins.push_back(own ? *own : margins[static_cast<size_t>(id)]);
   }
 
   void add_found(const AddedTokens::Part& part, const NormalizedString& text, TextTokens& result) const {
     const Margins own = margins_of(std::string_view(text.text()).substr(part.range.begin, part.range.size()));
     add_token(part.id, text.source(part.range), result, &own);
+    ++result.pieces;
   }
 
   // Splits text between added tokens into pieces and tokenizes each.
@@ -200,6 +205,7 @@ struct Tokenizer::State {
       for (const Token& token : cache.tokens(all.substr(piece.begin, piece.size()), *parts.model)) {
         add_token(token.id, pieces.text.source({piece.begin + token.begin, piece.begin + token.end}), result);
       }
+      ++result.pieces;
     }
   }
 
@@ -232,53 +238,97 @@ struct Tokenizer::State {
     return result;
   }
 
-  Encoding encode(std::span<const std::string_view> given, const EncodeOptions& options) const {
-    std::vector<TextTokens> texts;
-    std::vector<std::optional<RepairedText>> repaired(given.size());
-    std::vector<std::string_view> valid(given.begin(), given.end());
-    {
-      const WordCachePool::Lease cache = caches.lease();
-      for (size_t i = 0; i < given.size(); ++i) {
-        if (given[i].size() >= size_t{std::numeric_limits<int32_t>::max()}) {
-          throw UsageError(concat("expected a text of less than 2 GiB, found ", given[i].size(), " bytes"));
-        }
-        if (!valid_utf8(given[i])) {
-          repaired[i] = repair_utf8(given[i]);
-          valid[i] = repaired[i]->text;
-        }
-        texts.push_back(tokenize(valid[i], *cache));
-      }
-    }
-    const PostProcessing& post = parts.post_processing;
-    const std::vector<PostProcessing::Part>& layout = given.size() == 1 ? post.single : post.pair;
-    if (options.truncation) {
-      truncate(texts[0], texts.size() > 1 ? &texts[1] : nullptr, *options.truncation,
-               options.special_tokens ? PostProcessing::added(layout) : 0);
-    }
+  // One text or a pair before special tokens are put around it.
+  struct Given {
+    std::vector<TextTokens> tokens;
+    std::vector<std::optional<RepairedText>> repaired;
+    std::vector<std::string_view> valid;
+  };
+
+  Given tokenized(std::span<const std::string_view> texts) const {
+    Given given{.tokens = {},
+                .repaired = std::vector<std::optional<RepairedText>>(texts.size()),
+                .valid = {texts.begin(), texts.end()}};
+    const WordCachePool::Lease cache = caches.lease();
     for (size_t i = 0; i < texts.size(); ++i) {
-      if (post.trim_offsets) trim(texts[i], valid[i], post.add_prefix_space);
+      if (texts[i].size() >= size_t{std::numeric_limits<int32_t>::max()}) {
+        throw UsageError(concat("expected a text of less than 2 GiB, found ", texts[i].size(), " bytes"));
+      }
+      if (!valid_utf8(texts[i])) {
+        given.repaired[i] = repair_utf8(texts[i]);
+        given.valid[i] = given.repaired[i]->text;
+      }
+      given.tokens.push_back(tokenize(given.valid[i], *cache));
     }
+    return given;
+  }
+
+  const std::vector<PostProcessing::Part>& layout(const Given& given) const {
+    return given.tokens.size() == 1 ? parts.post_processing.single : parts.post_processing.pair;
+  }
+
+  void trim_offsets(Given& given) const {
+    const PostProcessing& post = parts.post_processing;
+    if (!post.trim_offsets) return;
+    for (size_t i = 0; i < given.tokens.size(); ++i)
+      trim(given.tokens[i], given.valid[i], post.add_prefix_space);
+  }
+
+  // Of the last text, the tokens of the range; of another one, all.
+  Encoding assembled(const Given& given, bool special_tokens, size_t begin, size_t end) const {
     Encoding result;
-    const auto add = [&](int32_t id, ByteRange offsets, int32_t type_id, int text) {
+    const auto add = [&](int32_t id, ByteRange offsets, int32_t type_id, int text, int32_t word) {
       result.ids.push_back(id);
       result.offsets.push_back(offsets);
       result.type_ids.push_back(type_id);
       result.special_mask.push_back(static_cast<uint8_t>(text < 0));
       result.text_index.push_back(static_cast<int8_t>(text));
+      result.word_index.push_back(word);
     };
-    for (const PostProcessing::Part& part : layout) {
+    for (const PostProcessing::Part& part : layout(given)) {
       if (part.text < 0) {
-        if (!options.special_tokens) continue;
-        for (const int32_t id : part.ids) add(id, {}, part.type_id, -1);
+        if (!special_tokens) continue;
+        for (const int32_t id : part.ids) add(id, {}, part.type_id, -1, -1);
         continue;
       }
       const auto at = static_cast<size_t>(part.text);
-      for (size_t i = 0; i < texts[at].size(); ++i) {
-        ByteRange offsets{texts[at].offsets[i].begin, texts[at].offsets[i].end};
-        if (repaired[at])
-          offsets = {repaired[at]->sources[offsets.begin], repaired[at]->sources[offsets.end]};
-        add(texts[at].ids[i], offsets, part.type_id, part.text);
+      const TextTokens& text = given.tokens[at];
+      const bool last = at + 1 == given.tokens.size();
+      for (size_t i = last ? begin : 0; i < (last ? end : text.size()); ++i) {
+        ByteRange offsets{text.offsets[i].begin, text.offsets[i].end};
+        if (const auto& repaired = given.repaired[at])
+          offsets = {repaired->sources[offsets.begin], repaired->sources[offsets.end]};
+        add(text.ids[i], offsets, part.type_id, part.text, text.words[i]);
       }
+    }
+    return result;
+  }
+
+  Encoding encode(std::span<const std::string_view> texts, const EncodeOptions& options) const {
+    Given given = tokenized(texts);
+    if (options.truncation) {
+      truncate(given.tokens[0], texts.size() > 1 ? &given.tokens[1] : nullptr, *options.truncation,
+               options.special_tokens ? PostProcessing::added(layout(given)) : 0);
+    }
+    trim_offsets(given);
+    return assembled(given, options.special_tokens, 0, given.tokens.back().size());
+  }
+
+  std::vector<Encoding> encode_windows(std::span<const std::string_view> pair, const Windows& windows) const {
+    Given given = tokenized(pair);
+    trim_offsets(given);
+    const int64_t first = std::ssize(given.tokens[0].ids), second = std::ssize(given.tokens[1].ids);
+    const int64_t room = windows.max_length - first - PostProcessing::added(layout(given));
+    if (windows.shared < 0 || room <= windows.shared) {
+      throw UsageError(concat("windows: expected room for more than ", std::max<int64_t>(windows.shared, 0),
+                              " tokens of the second text, found ", room, " (", windows.max_length,
+                              " without the ", first, " of the first text, and special tokens)"));
+    }
+    std::vector<Encoding> result;
+    for (int64_t begin = 0, end = -1; end != second; begin += room - windows.shared) {
+      end = std::min(begin + room, second);
+      result.push_back(
+          assembled(given, /*special_tokens=*/true, static_cast<size_t>(begin), static_cast<size_t>(end)));
     }
     return result;
   }
@@ -302,6 +352,12 @@ Encoding Tokenizer::encode(std::string_view first, std::string_view second,
                            const EncodeOptions& options) const {
   const std::string_view both[] = {first, second};
   return state().encode(both, options);
+}
+
+std::vector<Encoding> Tokenizer::encode_windows(std::string_view first, std::string_view second,
+                                                const Windows& windows) const {
+  const std::string_view both[] = {first, second};
+  return state().encode_windows(both, windows);
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, const DecodeOptions& options) const {

@@ -28,6 +28,7 @@ struct Encoding {
   std::vector<int32_t> type_ids;      // BERT's segment ids
   std::vector<uint8_t> special_mask;  // 1: special token around the text ([CLS], </s>), 0: text
   std::vector<int8_t> text_index;     // 0: first text, 1: second text, -1: special token
+  std::vector<int32_t> word_index;    // the pre-tokenizer's piece of the text; -1: special token
 
   size_t size() const { return ids.size(); }
 };
@@ -48,6 +49,12 @@ struct Truncation {
 struct EncodeOptions {
   bool special_tokens = true;            // add [CLS], </s> etc. around the text
   std::optional<Truncation> truncation;  // unset: no truncation
+};
+
+// How a second text that is too long is read in parts, each with the whole first text.
+struct Windows {
+  int64_t max_length = 0;  // of a part, in tokens, first text and special tokens included
+  int64_t shared = 0;      // tokens of the second text that a part and the next one share
 };
 
 struct DecodeOptions {
@@ -99,6 +106,11 @@ class Tokenizer {
   // are.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   Encoding encode(std::string_view first, std::string_view second, const EncodeOptions& options = {}) const;
+  // The pair in parts of at most max_length tokens, of which the last reaches the end of the second text; at
+  // least one. Throws UsageError as encode() does, and if there is no room for more than `shared` tokens of
+  // the second text.
+  std::vector<Encoding> encode_windows(std::string_view first, std::string_view second,
+                                       const Windows& windows) const;
 
   // Converts ids to text. Ids without a token are skipped (a model may have more rows than tokens). Invalid
   // UTF-8 becomes U+FFFD. With "clean_up_tokenization_spaces" in tokenizer_config.json, spaces before

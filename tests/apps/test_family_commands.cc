@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "tests/apps/json_results.h"
 #include "tests/apps/run.h"
@@ -92,6 +94,68 @@ TEST_F(FamilyCommands, TagLabelsTokens) {
                    token["label"].get<std::string>());
   }
   EXPECT_EQ(output("tag %bert_tokens", "a red dog\n"), line + "\n");
+}
+
+std::string six_digits(double number) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(6) << number;
+  return text.str();
+}
+
+TEST_F(FamilyCommands, AnswerPrintsSpansOfTexts) {
+  const std::string command = "answer %bert_spans --question 'the dog sleeps?' --shared 3 --window 14";
+  expect_recorded(command + " --top 3", "bert_spans", "answers");
+  const json expected = recorded("bert_spans");
+  std::string all, best;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const std::string text = expected[i]["input"];
+    const json answers = line_results(command + " --top 3", text + "\n").at(0)["answers"];
+    for (const json& one : answers) {
+      all += concat(i + 1, "\t", six_digits(one["probability"]), "\t", one["text"].get<std::string>(), "\n");
+      EXPECT_EQ(one["text"],
+                text.substr(one["begin"], one["end"].get<size_t>() - one["begin"].get<size_t>()));
+    }
+    best += answers[0]["text"].get<std::string>() + "\n";
+  }
+  std::string lines;
+  for (const json& one : expected) lines += one["input"].get<std::string>() + "\n";
+  EXPECT_EQ(output(command + " --top 3", lines), all);
+  EXPECT_EQ(output(command, lines), best);
+}
+
+// The question's other side: many questions about one text, which may have several lines.
+TEST_F(FamilyCommands, AnswerQuestionsAboutAFile) {
+  scratch_.write("text.txt", "a red dog\nsleeps in the house");
+  const std::string command = "answer %bert_spans --context @/text.txt --max-answer-tokens 4";
+  const json answers = line_results(command + " --top 50", "the dog?\na man?\n").at(0)["answers"];
+  const auto over_lines =
+      std::ranges::find_if(answers, [](const json& one) { return one["text"] == "dog\nsleeps"; });
+  ASSERT_NE(over_lines, answers.end());
+  expect_parts(output(command + " --top 50", "the dog?\n"), {"\tdog sleeps\n"});
+  EXPECT_NE(answers, line_results(command + " --top 50", "a man?\n").at(0)["answers"]);
+  const json none = line_results(command + " --top 50 --unanswerable", "the dog?\n").at(0)["answers"];
+  EXPECT_EQ(std::ranges::count_if(none, [](const json& one) { return one["text"] == ""; }), 1);
+}
+
+TEST_F(FamilyCommands, AnswerRefusesWhatItCannotRead) {
+  const std::string command = "answer %bert_spans ";
+  expect_refused(command, 2, {"either --question or --context"}, "a\n");
+  expect_refused(command + "--question a --context @/none", 2, {"either --question or --context"}, "a\n");
+  expect_refused(command + "--question ''", 2, {"--question: expected text, found none"}, "a\n");
+  expect_refused(command + "--context @/none", 1, {"none"}, "a\n");
+  expect_refused(command + "--question a --top 0", 2, {"--top: expected", "1 or more", "found 0"}, "a\n");
+  expect_refused(command + "--question a --window 21", 2,
+                 {"window: expected at most 20 tokens (the model's limit), found 21"}, "a\n");
+  const Outcome question = run(command + "--question 'a red dog' --window 6 a"),
+                nothing = run(command + "--question a ''");
+  EXPECT_EQ(std::pair(question.status, nothing.status), std::pair(1, 1));
+  expect_parts(question.err, {"text 1: question: expected at most 5 tokens", "found 6"});
+  expect_parts(nothing.err, {"text 1: expected text, found none"});
+  expect_refused("answer %bert_tokens --question a", 1, {"a question answering head"}, "a\n");
+  // A text of any length is read in windows.
+  std::string text = "the man";
+  for (int i = 0; i < 200; ++i) text += " dog";
+  EXPECT_EQ(run(command + "--question a", {.input = text + "\n"}).status, 0);
 }
 
 // A word of several tokens has the label of the first, and all its characters.
@@ -273,12 +337,14 @@ TEST_P(LanguageCommands, SameSeedSameSamples) {
 INSTANTIATE_TEST_SUITE_P(Families, LanguageCommands, ::testing::Values("gpt2_untied_relu", "llama"));
 
 TEST_F(FamilyCommands, OpenWeightsOfEachDtype) {
-  for (const auto& [command, model, options] : {std::tuple{"generate", "llama", " --max-new-tokens 4"},
-                                                {"score", "gpt2_untied_relu", ""},
-                                                {"fill-mask", "bert_masked", ""},
-                                                {"classify", "bert_texts", ""},
-                                                {"tag", "bert_tokens", ""},
-                                                {"embed", "bert_base", " --pool pooler"}}) {
+  for (const auto& [command, model, options] :
+       {std::tuple{"generate", "llama", " --max-new-tokens 4"},
+        {"score", "gpt2_untied_relu", ""},
+        {"fill-mask", "bert_masked", ""},
+        {"classify", "bert_texts", ""},
+        {"tag", "bert_tokens", ""},
+        {"answer", "bert_spans", " --question 'the dog sleeps?' --top 3"},
+        {"embed", "bert_base", " --pool pooler"}}) {
     const json expected = recorded(model);
     const std::string original = concat(command, " %", model, options);
     const auto exact = results(original, expected);

@@ -30,7 +30,7 @@ TEST_F(TokenizeCommand, JsonOfPairs) {
   EXPECT_EQ(found["ids"][0], 2);
   EXPECT_EQ(found["tokens"][0], "[CLS]");
   const size_t tokens = found["ids"].size();
-  for (const char* key : {"tokens", "offsets", "type_ids", "special_mask", "text_index"}) {
+  for (const char* key : {"tokens", "offsets", "type_ids", "special_mask", "text_index", "word_index"}) {
     EXPECT_EQ(found[key].size(), tokens) << key;
   }
   EXPECT_EQ(found["offsets"][tokens - 3], json({0, 2}));  // é is two bytes

@@ -73,6 +73,11 @@ def tags(name, texts):
         {"input": text, "tokens": text_results.tags(model, tokenizer, text)} for text in texts])
 
 
+def answers(name, question, texts, window):
+    open_and_write(name, hf.AutoModelForQuestionAnswering, wordpiece(), lambda model, tokenizer: [
+        {"input": text, "answers": text_results.answers(model, tokenizer, question, text, window, 3, 3)} for text in texts])
+
+
 def vectors(name, texts):
     open_and_write(name, hf.AutoModel, wordpiece(), lambda model, tokenizer: [
         {"input": text, **text_results.vectors(model, tokenizer, text)} for text in texts])
@@ -95,6 +100,7 @@ PLAIN = ["the man sleeps in the house.", "a red dog", "Good men, and THE bad dog
 masks("bert_masked", ["the [MASK] sleeps in the [MASK].", "a red [MASK]"])
 labels("bert_texts", [*PLAIN, "the dog runs\tthe dog sleeping"])
 tags("bert_tokens", PLAIN)
+answers("bert_spans", "the dog sleeps?", [*PLAIN, "a red dog and a blue dog sleep in the house of the man"], 14)
 vectors("bert_base", PLAIN)
 continuations("gpt2_untied_relu", ["the man", "a red dog runs in the house", "two good"])
 continuations("llama", ["the man", "a red dog runs in the house", "two good"])

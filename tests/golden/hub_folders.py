@@ -101,6 +101,19 @@ def tags(folder, texts):
     return [{"command": ["tag"], "input": text, "tokens": text_results.tags(model, tokenizer, text)} for text in texts]
 
 
+STORY = ("The man of Paris sleeps in a red house. A dog runs, and the dog of the man sleeps in France. In the house, the red dog "
+         "and the blue dog run; the caf\u00e9 of London is blue.")
+
+
+def answers(folder, cases):
+    """(question, text, tokens of a window, tokens that two share, further options)"""
+    model, tokenizer = opened(folder, hf.AutoModelForQuestionAnswering)
+    return [{"command": ["answer", "--question", question, "--top", "4", "--window", str(window), "--shared", str(shared),
+                         *(["--unanswerable"] if none else []), *(["--max-answer-tokens", str(most)] if most else [])], "input": text,
+             "answers": text_results.answers(model, tokenizer, question, text, window, shared, 4, most or 15, none)}
+            for question, text, window, shared, none, most in cases]
+
+
 def vectors(folder, texts, pool):
     model, tokenizer = opened(folder, hf.AutoModel)
     return [{"command": ["embed", "--pool", pool], "input": text,
@@ -228,6 +241,36 @@ def twitter_roberta(folder):
                    "label2id": {label: i for i, label in enumerate(labels)}, "torch_dtype": "float32",
                    "transformers_version": "4.13.0.dev0", "use_cache": True, "vocab_size": size})
     return classes(folder, [*PLAIN, "a red <mask> sleeps"])
+
+
+def roberta_squad2(folder):
+    """Fields of its trainer, the pooler of its pretraining, and windows."""
+    size = tokenizers.roberta(folder)
+    write_json(folder / "tokenizer_config.json", {"do_lower_case": False, "model_max_length": 512, "full_tokenizer_file": None})
+    write_json(folder / "special_tokens_map.json", {
+        "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "</s>", "pad_token": "<pad>",
+        "cls_token": "<s>", "mask_token": {"content": "<mask>", "single_word": False, "lstrip": True, "rstrip": False,
+                                           "normalized": False}})
+    model(folder, {"architectures": ["RobertaForQuestionAnswering"], "gradient_checkpointing": False, "language": "english",
+                   **ROBERTA, "name": "Roberta", "position_embedding_type": "absolute", "transformers_version": "4.6.0.dev0",
+                   "use_cache": True, "vocab_size": size},
+          change=lambda tensors: {**position_ids("roberta.", 42), **tensors,
+                                  "roberta.pooler.dense.weight": torch.randn(16, 16),
+                                  "roberta.pooler.dense.bias": torch.randn(16)})
+    return answers(folder, [("the dog", PLAIN[0], 40, 8, False, None), ("a man?", STORY, 40, 10, False, None),
+                            ("a man?", STORY, 24, 0, True, 3), ("the house", "a red dog", 40, 8, True, 1)])
+
+
+def distilbert_squad(folder):
+    size = tokenizers.bert(folder, cased=True)
+    write_json(folder / "tokenizer_config.json", {"do_lower_case": False, "model_max_length": 512})
+    model(folder, {
+        "activation": "gelu", "architectures": ["DistilBertForQuestionAnswering"], "attention_dropout": 0.1, "dim": 16,
+        "dropout": 0.1, "hidden_dim": 24, "initializer_range": 0.02, "max_position_embeddings": 40, "model_type": "distilbert",
+        "n_heads": 2, "n_layers": 2, "output_past": True, "pad_token_id": 0, "qa_dropout": 0.1, "seq_classif_dropout": 0.2,
+        "sinusoidal_pos_embds": True, "tie_weights_": True, "vocab_size": size})
+    return answers(folder, [("the dog", PLAIN[0], 40, 8, False, None), ("Paris?", STORY, 32, 12, False, None),
+                            ("a caf\u00e9", STORY, 40, 16, True, 2)])
 
 
 def sentence_model(folder, architecture, names, **config):
@@ -561,7 +604,8 @@ def opus_en_romance(folder):
 FOLDERS = {
     "bert-base-uncased": bert_base_uncased, "bert-base-cased": bert_base_cased, "bert-base-NER": bert_base_ner,
     "distilbert-base-uncased-finetuned-sst-2-english": distilbert_sst2, "roberta-base": roberta_base,
-    "twitter-roberta-base-sentiment-latest": twitter_roberta, "all-MiniLM-L6-v2": minilm, "bge-small-en-v1.5": bge_small,
+    "twitter-roberta-base-sentiment-latest": twitter_roberta, "roberta-base-squad2": roberta_squad2,
+    "distilbert-base-cased-distilled-squad": distilbert_squad, "all-MiniLM-L6-v2": minilm, "bge-small-en-v1.5": bge_small,
     "gpt2": gpt2, "distilgpt2": distilgpt2, "TinyLlama-1.1B-Chat-v1.0": tinyllama, "Llama-3.2-1B": llama_32,
     "SmolLM2-135M": smollm2, "vit-base-patch16-224": vit_base, "vit-of-today": vit_today, "deit-base-patch16-224": deit_base,
     "deit-base-distilled-patch16-224": deit_distilled, "t5-small": t5_small, "flan-t5-small": flan_t5_small,

@@ -61,3 +61,37 @@ def continuation(model, tokenizer, text, count=8):
     scores = logits.gather(1, ids[0, 1:, None])[:, 0]
     return {"ids": greedy.tolist(), "token_log_probabilities": scores.tolist(),
             "log_probability": float(scores.sum()), "perplexity": float((-scores.mean()).exp())}
+
+
+def answers(model, tokenizer, question, text, window, shared, count, most=15, none=False):
+    """The answers of all windows, as transformers' pipeline (until version 4) finds them, but for its limit of candidates: the spans of
+    at most `most` tokens, with the probabilities of their first and last token among those of the text and of [CLS]. Spans of the same
+    words are one answer, and so are equal texts; of several windows, the one where it is likelier."""
+    encoded = tokenizer(question, text, truncation="only_second", max_length=window, stride=shared, return_overflowing_tokens=True)
+    found, nothing = {}, 1.0
+    for part in encoded.encodings:
+        kinds = {"token_type_ids": torch.tensor([part.type_ids])} if "token_type_ids" in tokenizer.model_input_names else {}
+        with torch.no_grad():
+            output = model(input_ids=torch.tensor([part.ids]), **kinds)
+        candidates = [i for i, sequence in enumerate(part.sequence_ids) if sequence == 1]
+        cls = part.ids.index(tokenizer.cls_token_id)
+        first, last = (torch.softmax(logits[0, [cls, *candidates]].double(), -1).tolist()
+                       for logits in (output.start_logits, output.end_logits))
+        nothing = min(nothing, first[0] * last[0])
+        places = {}
+        for a in range(len(candidates)):
+            for b in range(a, min(a + most, len(candidates))):
+                begin = part.word_to_chars(part.token_to_word(candidates[a]), 1)[0]
+                end = part.word_to_chars(part.token_to_word(candidates[b]), 1)[1]
+                places[begin, end] = places.get((begin, end), 0) + first[1 + a] * last[1 + b]
+        likeliest = {}
+        for (begin, end), probability in sorted(places.items(), key=lambda one: -one[1]):
+            answer = likeliest.setdefault(text[begin:end], {"text": text[begin:end], "begin": len(text[:begin].encode()),
+                                                            "end": len(text[:end].encode()), "probability": 0})
+            answer["probability"] += probability
+        for answer in likeliest.values():
+            if answer["probability"] > found.get(answer["text"], answer | {"probability": 0})["probability"]:
+                found[answer["text"]] = answer
+    if none:
+        found[""] = {"text": "", "begin": 0, "end": 0, "probability": nothing}
+    return sorted(found.values(), key=lambda answer: -answer["probability"])[:count]

@@ -719,9 +719,11 @@ CASES = {
     "bert_masked": lambda size: bert(size, "ForMaskedLM", hidden_act="gelu_new"),
     "bert_texts": lambda size: bert(size, "ForSequenceClassification", **THREE),
     "bert_tokens": lambda size: bert(size, "ForTokenClassification", type_vocab_size=3, **THREE),
+    "bert_spans": lambda size: bert(size, "ForQuestionAnswering", type_vocab_size=2),
     "roberta_masked": lambda size: roberta(size),
     "roberta_texts": lambda size: roberta(size, "ForSequenceClassification", **THREE),
     "roberta_tokens": lambda size: roberta(size, "ForTokenClassification", type_vocab_size=1),
+    "roberta_spans": lambda size: roberta(size, "ForQuestionAnswering"),
     "xlm-roberta_masked": lambda size: roberta(size, family="XLMRoberta", hidden_act="gelu_new"),
     "xlm-roberta_base": lambda size: roberta(size, "Model", "XLMRoberta", type_vocab_size=1, layer_norm_eps=1e-3),
     "xlm-roberta_texts": lambda size: roberta(size, "ForSequenceClassification", "XLMRoberta", **ONE),
@@ -730,26 +732,31 @@ CASES = {
     "mpnet_masked": lambda size: roberta(size, family="MPNet"),
     "mpnet_texts": lambda size: roberta(size, "ForSequenceClassification", "MPNet", hidden_act="relu", **THREE),
     "mpnet_tokens": lambda size: roberta(size, "ForTokenClassification", "MPNet", **THREE),
+    "mpnet_spans": lambda size: roberta(size, "ForQuestionAnswering", "MPNet"),
     "electra_base": lambda size: bert(size, "Model", "Electra", embedding_size=6, layer_norm_eps=1e-3),
     "electra_masked": lambda size: bert(size, "ForMaskedLM", "Electra", embedding_size=6, hidden_act="relu"),
     "electra_texts": lambda size: bert(size, "ForSequenceClassification", "Electra", embedding_size=size["d_model"], **THREE),
     "electra_tokens": lambda size: bert(size, "ForTokenClassification", "Electra", embedding_size=10, type_vocab_size=3, **THREE),
+    "electra_spans": lambda size: bert(size, "ForQuestionAnswering", "Electra", embedding_size=10),
     "data2vec-text_masked": lambda size: roberta(size, family="Data2VecText"),
     "data2vec-text_base": lambda size: roberta(size, "Model", "Data2VecText", type_vocab_size=3, layer_norm_eps=1e-3),
     "distilbert_masked": lambda size: distilbert(size),
     "albert_base": lambda size: bert(size, "Model", "Albert", embedding_size=6, inner_group_num=2, layer_norm_eps=1e-3),
     "albert_masked": lambda size: bert(size, "ForMaskedLM", "Albert", embedding_size=10, hidden_act="gelu"),
     "albert_texts": lambda size: bert(size, "ForSequenceClassification", "Albert", embedding_size=6, type_vocab_size=3, **THREE),
+    "albert_spans": lambda size: bert(size, "ForQuestionAnswering", "Albert", embedding_size=6),
     "rembert_base": lambda size: bert(size, "Model", "RemBert", input_embedding_size=6, layer_norm_eps=1e-3),
     "rembert_texts": lambda size: bert(size, "ForSequenceClassification", "RemBert", input_embedding_size=10, hidden_act="relu", **THREE),
     "roformer_base": lambda size: bert(size, "Model", "RoFormer", layer_norm_eps=1e-3),
     "roformer_masked": lambda size: bert(size, "ForMaskedLM", "RoFormer", embedding_size=6, hidden_act="silu"),
     "roformer_texts": lambda size: bert(size, "ForSequenceClassification", "RoFormer", embedding_size=10, type_vocab_size=3, **THREE),
     "roformer_tokens": lambda size: bert(size, "ForTokenClassification", "RoFormer", hidden_act="gelu_new", **THREE),
+    "roformer_spans": lambda size: bert(size, "ForQuestionAnswering", "RoFormer", embedding_size=10),
     "deberta-v2_base": lambda size: deberta(size, "Model", position_buckets=4),
     "deberta-v2_masked": lambda size: deberta(size, "ForMaskedLM", max_relative_positions=6, norm_rel_ebd="none", position_biased_input=True, type_vocab_size=2),
     "deberta-v2_texts": lambda size: deberta(size, "ForSequenceClassification", position_buckets=6, max_relative_positions=9, hidden_act="silu", **THREE),
     "deberta-v2_tokens": lambda size: deberta(size, "ForTokenClassification", position_buckets=8, norm_rel_ebd="none", layer_norm_eps=1e-3, **THREE),
+    "deberta-v2_spans": lambda size: deberta(size, "ForQuestionAnswering", position_buckets=6, max_relative_positions=9),
     "ernie_masked": lambda size: bert(size, "ForMaskedLM", "Ernie", hidden_act="relu"),
     "ernie_texts": lambda size: bert(size, "ForSequenceClassification", "Ernie", type_vocab_size=4, layer_norm_eps=1e-3, **THREE),
     "megatron-bert_pretraining": lambda size: bert(size, "ForPreTraining", "MegatronBert", layer_norm_eps=1e-3),
@@ -791,6 +798,7 @@ CASES = {
     "modernbert_texts": lambda size: modernbert(size, "ForSequenceClassification", classifier_pooling="mean", **THREE),
     "modernbert_first_token": lambda size: modernbert(size, "ForSequenceClassification", classifier_bias=True, **THREE),
     "modernbert_tokens": lambda size: modernbert(size, "ForTokenClassification", **THREE),
+    "modernbert_spans": lambda size: modernbert(size, "ForQuestionAnswering"),
     "nomic_bert_base": lambda size: nomic_bert(size, "Model"),
     "nomic_bert_masked": lambda size: nomic_bert(size, type_vocab_size=3, hidden_act="gelu", layer_norm_eps=1e-3, head_dim=6,
                                                  rope_parameters={"rope_type": "default", "rope_theta": 100.0}),
@@ -798,6 +806,7 @@ CASES = {
     "jina_embeddings_v3_masked": lambda size: bert(size, "ForMaskedLM", "JinaEmbeddingsV3", pad_token_id=1, hidden_act="relu",
                                                    rope_parameters={"rope_type": "default", "rope_theta": 100.0}),
     "jina_embeddings_v3_texts": lambda size: bert(size, "ForSequenceClassification", "JinaEmbeddingsV3", pad_token_id=1, **THREE),
+    "jina_embeddings_v3_spans": lambda size: bert(size, "ForQuestionAnswering", "JinaEmbeddingsV3", pad_token_id=1),
     "gte_base": lambda size: bert(size, "Model", "Gte", type_vocab_size=0, layer_norm_eps=1e-3),
     "gte_masked": lambda size: bert(size, "ForMaskedLM", "Gte", type_vocab_size=3, hidden_act="relu",
                                     rope_parameters={"rope_type": "default", "rope_theta": 100.0}),
@@ -828,6 +837,7 @@ CASES = {
     "blenderbot": lambda size: bart(size, "Blenderbot", scale_embedding=True, decoder_layers=size["layers"] + 1),
     "blenderbot_relu": lambda size: bart(size, "Blenderbot", activation_function="relu", decoder_attention_heads=1),
     "distilbert_texts": lambda size: distilbert(size, "ForSequenceClassification", **THREE),
+    "distilbert_spans": lambda size: distilbert(size, "ForQuestionAnswering"),
 }
 
 
@@ -939,6 +949,8 @@ def outputs(model, texts, types):
             keep("logits", result.logits)
         elif "Classification" in head:
             keep("labels", result.logits)
+        elif "QuestionAnswering" in head:
+            keep("labels", torch.stack([result.start_logits, result.end_logits], -1))
         keep("pooled", getattr(result, "pooler_output", None))
     flat = {name: torch.cat(values).numpy() for name, values in parts.items()}
     flat["ids"] = torch.cat(texts).int().numpy()

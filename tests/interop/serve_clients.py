@@ -251,6 +251,9 @@ def mixed_load(url, qkv):
     work += [("/v1/classify", {"text": text}, {"model": "bert_texts", "results": [found]}) for text, found in zip(TEXTS, labels)]
     tags = lines_of(qkv, "tag", "bert_tokens", TEXTS)
     work += [("/v1/tag", {"text": text}, {"model": "bert_tokens", "results": [found]}) for text, found in zip(TEXTS, tags)]
+    answers = lines_of(qkv, "answer", "bert_spans", TEXTS, "--question", "the dog", "--top", "2")
+    work += [("/v1/answer", {"question": "the dog", "text": text, "top": 2}, {"model": "bert_spans", "results": [found]})
+             for text, found in zip(TEXTS, answers)]
     scores = lines_of(qkv, "score", "llama", TEXTS)
     work += [("/v1/score", {"model": "llama", "text": text}, {"model": "llama", "results": [found]}) for text, found in zip(TEXTS, scores)]
     wrong, lock = [], threading.Lock()

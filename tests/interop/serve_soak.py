@@ -75,6 +75,7 @@ def requests_with_answers(qkv, port):
     add("/v1/translate", "translate", "marian", "translations", ["--beam", "1"], {"beam": 1})
     add("/v1/classify", "classify", "bert_texts", "results")
     add("/v1/tag", "tag", "bert_tokens", "results")
+    add("/v1/answer", "answer", "bert_spans", "results", ["--question", "the dog", "--window", "14"], {"question": "the dog", "window": 14})
     add("/v1/score", "score", "llama", "results")
     for text, found in zip(lines, lines_of(qkv, "embed", "bert_texts", lines)):
         work.append(("/v1/embeddings", {"model": "bert_texts", "input": text}, as_floats(found["vector"]),

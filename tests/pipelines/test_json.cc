@@ -78,11 +78,12 @@ TEST(Json, OfTokens) {
                                 .offsets = {{.begin = 0, .end = 3}, {.begin = 3, .end = 9}},
                                 .type_ids = {0, 1},
                                 .special_mask = {0, 0},
-                                .text_index = {0, 1}};
+                                .text_index = {0, 1},
+                                .word_index = {0, 0}};
   EXPECT_EQ(to_json(encoding, tokenizer),
             concat(R"({"ids":[5,0],"tokens":[)", quoted_json(word),
                    R"(,"<unk>"],"offsets":[[0,3],[3,9]],"type_ids":[0,1],"special_mask":[0,0],)"
-                   R"("text_index":[0,1]})"));
+                   R"("text_index":[0,1],"word_index":[0,0]})"));
 }
 
 TEST(Json, OfASearchTrace) {

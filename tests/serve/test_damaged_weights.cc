@@ -43,12 +43,14 @@ struct Asked {
 TEST(DamagedWeights, NaNIsRefusedByEveryRoute) {
   const Scratch scratch;
   serve::ServiceOptions options;
-  for (const char* const name : {"bert_texts", "bert_tokens", "bert_masked", "llama", "marian", "vit_images"})
+  for (const char* const name :
+       {"bert_texts", "bert_tokens", "bert_masked", "bert_spans", "llama", "marian", "vit_images"})
     options.folders.push_back({name, not_a_number(scratch, name)});
   Service service(options);
   const std::vector<Asked> all{
       {"bert_texts", "/v1/classify", {{"text", "a red dog"}}},
       {"bert_tokens", "/v1/tag", {{"text", "a red dog"}}},
+      {"bert_spans", "/v1/answer", {{"question", "a dog"}, {"text", "a red dog"}}},
       {"bert_masked", "/v1/fill-mask", {{"text", "a red [MASK]"}}},
       {"bert_texts", "/v1/embeddings", {{"input", "a red dog"}}},
       {"llama", "/v1/score", {{"text", "a red dog"}}},

@@ -101,20 +101,15 @@ TEST(OpenApi, HandlersReadTheFieldsThatTheirRoutesDeclare) {
   const Scratch scratch;
   serve::ServiceOptions options = serving_chat(scratch);
   for (const serve::ModelFolder& more :
-       serving({"bert_texts", "bert_tokens", "bert_masked", "marian"}).folders)
+       serving({"bert_texts", "bert_tokens", "bert_masked", "bert_spans", "marian"}).folders)
     options.folders.push_back(more);
   Service service(options);
-  const json samples{{"q", "forty"},
-                     {"source", "en"},
-                     {"target", "de"},
-                     {"prompt", "a"},
-                     {"input", "a"},
-                     {"inputs", "a"},
-                     {"text", "a [MASK]"},
-                     {"query", "a"},
-                     {"texts", "a"},
-                     {"documents", {"a"}},
-                     {"messages", json::array({{{"role", "user"}, {"content", "a"}}})}};
+  const json samples{{"q", "forty"},       {"source", "en"},
+                     {"target", "de"},     {"prompt", "a"},
+                     {"input", "a"},       {"inputs", "a"},
+                     {"text", "a [MASK]"}, {"question", "a"},
+                     {"query", "a"},       {"texts", "a"},
+                     {"documents", {"a"}}, {"messages", json::array({{{"role", "user"}, {"content", "a"}}})}};
   for (const Route& route : serve::all_routes()) {
     if (route.request.empty() || route.body == Body::form) continue;
     json body;

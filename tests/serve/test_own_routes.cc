@@ -22,7 +22,7 @@ using serve::HttpResponse;
 using serve::Service;
 
 TEST(OwnRoutes, EqualThePipelines) {
-  Service service(serving({"bert_texts", "bert_tokens", "bert_masked", "llama", "marian"}));
+  Service service(serving({"bert_texts", "bert_tokens", "bert_masked", "bert_spans", "llama", "marian"}));
   const std::vector<std::string> texts{"a red dog", "one small house"};
   const auto classified = pipelines::TextClassifier(golden_folder("bert_texts"))(texts);
   const auto tagged = pipelines::TokenTagger(golden_folder("bert_tokens"))(texts);
@@ -64,9 +64,45 @@ TEST(OwnRoutes, TakeNeutralValues) {
             json_of(post(service, "/v1/attention", {{"text", "forty"}})));
 }
 
+// Texts in several windows, texts with errors, and empty answers.
+TEST(OwnRoutes, AnswersEqualThePipeline) {
+  Service service(serving({"bert_spans"}));
+  std::string longer = "the man and a red dog";
+  for (int i = 0; i < 12; ++i) longer += concat(" sleeps in the ", i % 2 == 0 ? "red" : "blue", " house,");
+  const std::vector<std::string> texts{"a red dog", " ", longer, "one \xe2\x80\x93 house"};
+  std::vector<pipelines::QuestionedText> items;
+  for (const std::string& text : texts) items.push_back({.question = "the dog?", .text = text});
+  const pipelines::QuestionAnswerer answerer(golden_folder("bert_spans"));
+  EXPECT_GT(answerer.prepare("the dog?", longer).size(), 5u);
+  for (const bool unanswerable : {false, true}) {
+    const auto answered = answerer(items, {.top = 4, .unanswerable = unanswerable, .shared = 2});
+    EXPECT_FALSE(answered[1].error.empty());
+    EXPECT_EQ(answered[2].answers.size(), 4u);
+    const json found = json_of(post(service, "/v1/answer",
+                                    {{"question", "the dog?"},
+                                     {"text", texts},
+                                     {"top", 4},
+                                     {"unanswerable", unanswerable},
+                                     {"shared", 2}}));
+    ASSERT_EQ(found["results"].size(), texts.size());
+    for (size_t i = 0; i < texts.size(); ++i)
+      EXPECT_EQ(found["results"][i], json::parse(to_json(answered[i])));
+  }
+  expect_error(post(service, "/v1/answer", {{"text", "a"}}), 400, {"question"});
+  expect_error(post(service, "/v1/answer", {{"question", "a"}, {"text", "a"}, {"top", 101}}), 400,
+               {"top", "101"});
+  expect_error(post(service, "/v1/answer",
+                    {{"question", "a"}, {"text", std::string(100'000, ' ') + "a"}, {"top", 100}}),
+               400, {"response", "bytes"});
+  std::string many;
+  while (many.size() < (size_t{1} << 20) - 4) many += "a ";
+  expect_error(post(service, "/v1/answer", {{"question", "a"}, {"text", {many, many}}, {"window", 8}}), 400,
+               {"text: expected windows of at most 1048576 tokens in all"});
+}
+
 // Whatever the route, a text that is too long is refused before it is tokenized.
 TEST(OwnRoutes, LimitTheBytesOfATextAndOfAResponse) {
-  Service service(serving({"marian", "llama", "bert_texts", "bert_tokens", "bert_masked"}));
+  Service service(serving({"marian", "llama", "bert_texts", "bert_tokens", "bert_masked", "bert_spans"}));
   const std::string text((1 << 20) + 1, 'a');
   const std::vector<std::pair<std::string, json>> requests{
       {"/v1/translate", {{"text", text}}},
@@ -76,6 +112,8 @@ TEST(OwnRoutes, LimitTheBytesOfATextAndOfAResponse) {
       {"/v1/classify", {{"text", text}}},
       {"/v1/classify", {{"text", "a\t" + text}, {"pairs", true}}},
       {"/v1/tag", {{"text", text}}},
+      {"/v1/answer", {{"question", "a"}, {"text", text}}},
+      {"/v1/answer", {{"question", text}, {"text", "a"}}},
       {"/v1/fill-mask", {{"text", "[MASK]" + text}}},
       {"/v1/attention", {{"model", "llama"}, {"text", text}}},
       {"/v1/attention", {{"model", "bert_texts"}, {"text", "a"}, {"text_pair", text}, {"tile", 8}}},

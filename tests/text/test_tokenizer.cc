@@ -195,6 +195,7 @@ TEST(Tokenizer, LooksUpTokens) {
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{-5, 1 << 30, *tokenizer.id_of("fox")}), "fox");
   const Encoding pair = tokenizer.encode("a", "b");
   EXPECT_EQ(pair.text_index, (std::vector<int8_t>{-1, 0, -1, 1, -1}));
+  EXPECT_EQ(pair.word_index, (std::vector<int32_t>{-1, 0, -1, 0, -1}));
 }
 
 TEST(Tokenizer, RejectsInvalidTruncation) {

@@ -28,7 +28,7 @@ constexpr std::string_view kIrrelevant =
     "diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id "
     "eos_token_ids exponential_decay_length_penalty finetuning_task forced_bos_token_id "
     "forced_eos_token_id gradient_checkpointing id2label initializer_range keys_to_ignore_at_inference "
-    "label2id language length_penalty max_length min_length model_type name_or_path "
+    "label2id language length_penalty max_length min_length model_type name name_or_path "
     "no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences output_attentions "
     "output_hidden_states output_past output_scores pad_token_id prefix problem_type "
     "remove_invalid_values renormalize_logits repetition_penalty return_dict return_dict_in_generate "

@@ -74,7 +74,8 @@ void set_heads(const ModelClass& of, ImageEncoderConfig& config) {
 template <class Config>
 void visit_labels(const Fields& fields, const ModelClass& of, Config& config) {
   if constexpr (requires { config.labels; }) {
-    if (of.labelled != ClassificationTarget::nothing) label_fields(fields, config.labels, config.problem);
+    if (of.labelled == ClassificationTarget::texts || of.labelled == ClassificationTarget::tokens)
+      label_fields(fields, config.labels, config.problem);
   }
 }
 

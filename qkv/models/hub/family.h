@@ -65,6 +65,13 @@ struct FamilyOf {
   bool fits(const Config& config) const;
 };
 
+// The name of a classifier's last layer. `of_texts`: where texts are classified.
+inline std::string classifier_name(const TextEncoderConfig& config,
+                                   const std::string& of_texts = "classifier") {
+  if (config.labelled == ClassificationTarget::spans) return "qa_outputs";
+  return config.labelled == ClassificationTarget::texts ? of_texts : "classifier";
+}
+
 using LanguageFamily = FamilyOf<LanguageModelConfig>;
 using EncoderFamily = FamilyOf<TextEncoderConfig>;
 using ImageFamily = FamilyOf<ImageEncoderConfig>;

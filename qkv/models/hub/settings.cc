@@ -186,7 +186,7 @@ Settings settings_of(const TextEncoderConfig& config) {
   list("masked_language", config.masked_language);
   if (config.masked_language) list("masked_language_activation", config.masked_language_activation);
   list("next_sentence", config.next_sentence, "labelled", config.labelled);
-  if (config.labelled != ClassificationTarget::nothing) add(list, config.labels, config.problem);
+  if (!config.labels.empty()) add(list, config.labels, config.problem);
   list("causal", config.causal, "pad_ids", numbers_text(config.pad_ids));
   return list.take();
 }

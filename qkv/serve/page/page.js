@@ -39,7 +39,7 @@ systemDark.addEventListener('change', showTheme);
 showTheme();
 
 // A reload keeps what was written in this tab.
-for (const field of document.querySelectorAll('textarea, .knobs input, #translate-beam')) {
+for (const field of document.querySelectorAll('textarea, .knobs input, #read-question, #translate-beam')) {
   const name = `qkv-${field.id}`, kept = sessionStorage.getItem(name);
   if (kept !== null) field.value = kept;
   field.addEventListener('input', () => sessionStorage.setItem(name, field.value));
@@ -305,10 +305,10 @@ const TABS = [
   {id: 'chat', name: 'Chat', tasks: ['chat']},
   {id: 'write', name: 'Write', tasks: ['generate']},
   {id: 'embed', name: 'Embed', tasks: ['embed']},
-  {id: 'read', name: 'Classify', tasks: ['classify', 'tag', 'fill-mask']},
+  {id: 'read', name: 'Classify', tasks: ['classify', 'tag', 'answer', 'fill-mask']},
   {id: 'image', name: 'Image', tasks: ['image']},
 ];
-const HASHES = {translate: 'translate', chat: 'chat', generate: 'write', embed: 'embed', classify: 'classify', tag: 'tag', 'fill-mask': 'fill-mask', image: 'image'};
+const HASHES = {translate: 'translate', chat: 'chat', generate: 'write', embed: 'embed', classify: 'classify', tag: 'tag', answer: 'answer', 'fill-mask': 'fill-mask', image: 'image'};
 let models = [], task = '';
 const chosen = {};  // the model of each task
 const can = (model, wanted) => wanted === 'image' ? model.kind === 'image' && ['classify-image', 'attention-image'].some(one => model.tasks.includes(one))
@@ -1138,13 +1138,15 @@ function showSimilarity(texts, vectors) {
 }
 onSubmit('embed', embed);
 
-// ---- Classify, tag, fill mask --------------------------------------------------------------------------------------
+// ---- Classify, tag, answer, fill mask --------------------------------------------------------------------------------------
 
 const READ = {
   classify: {name: 'Classify', go: 'Classify', title: 'Labels', hint: 'Each line is a text of its own.', placeholder: 'Text to classify.',
              empty: 'The labels appear here, with their probabilities.'},
   tag: {name: 'Tag', go: 'Tag', title: 'Tags', hint: 'Each line is a text of its own.', placeholder: 'Text to tag.',
         empty: 'Tagged words appear here in colour, each with its label.'},
+  answer: {name: 'Answer', go: 'Answer', title: 'Answers', hint: 'The answer is a part of the text.', placeholder: 'Text with the answer.',
+           empty: 'The text appears here with its answer marked, and the likeliest answers.'},
   'fill-mask': {name: 'Fill mask', go: 'Fill', title: 'Candidates', hint: 'Put [MASK] where a word is missing.',
                 placeholder: 'Text with a [MASK].', empty: 'The most likely tokens for each mask appear here.'},
 };
@@ -1161,6 +1163,8 @@ function openRead() {
   $('read-text').placeholder = about.placeholder.replace('[MASK]', mask);
   $('read-empty-text').textContent = about.empty;
   show('read-mask', task === 'fill-mask');
+  show('read-question-label', task === 'answer');
+  $('read-question').required = task === 'answer';
   $('read-mask').textContent = `Insert ${mask}`;
   if (readShown !== task) {
     running.read?.abort();
@@ -1176,10 +1180,12 @@ $('read-mask').onclick = () => {
   area.focus();
 };
 function read() {
-  const texts = $('read-text').value.split('\n').filter(text => text.trim()), kind = task;
+  const kind = task, value = $('read-text').value;
+  const texts = (kind === 'answer' ? [value] : value.split('\n')).filter(text => text.trim());
   if (!texts.length) { $('read-text').focus(); return; }
   const body = {model: modelOf(kind).id, text: texts.length > 1 ? texts : texts[0]};
   if (kind === 'fill-mask') body.count = 5;
+  if (kind === 'answer') Object.assign(body, {question: $('read-question').value, top: 5});
   readShown = kind;
   work('read', 'Working', async signal => {
     const reply = await ask(`/v1/${kind}`, body, signal), results = reply.results;
@@ -1198,6 +1204,7 @@ function readResult(kind, text, result, many) {
   if (many && kind !== 'tag') box.append(Object.assign(element('h3', '', text), {dir: 'auto'}));
   if (kind === 'classify') box.append(bars(result.labels));
   else if (kind === 'tag') box.append(tagged(text, result.tokens));
+  else if (kind === 'answer') box.append(answered(text, result.answers), bars(result.answers.map(({text: label, probability}) => ({label, probability}))));
   else {
     result.masks.forEach((candidates, m) => {
       if (result.masks.length > 1) box.append(element('h3', 'quiet', `Mask ${m + 1}`));
@@ -1248,6 +1255,13 @@ function tagged(text, tokens) {
     end = span.to;
   }
   box.append(text.slice(end));
+  return box;
+}
+function answered(text, answers) {
+  const box = Object.assign(element('p', 'tagged answered'), {dir: 'auto'});
+  if (!answers.length) return box;
+  const {from, to} = placesIn(text, answers.slice(0, 1))[0];
+  box.append(text.slice(0, from), element('mark', 'tag0', text.slice(from, to)), text.slice(to));
   return box;
 }
 onSubmit('read', read);

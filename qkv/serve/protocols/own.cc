@@ -255,6 +255,66 @@ void tag(Service& service, const ExchangeHandle& exchange) {
                                     [](const pipelines::TaggedText& one) { return to_json(one); }));
 }
 
+OptionsInRequest answer_limits() {
+  static const std::vector<OptionInRequest> kLimits{{"top", {.range = between(1, 100)}},
+                                                    {"max_answer_tokens", {.range = between(1, 1000)}},
+                                                    {"window", {.range = between(0, 1 << 20)}},
+                                                    {"shared", {.range = between(0, 1 << 20)}}};
+  return kLimits;
+}
+
+RequestFields answer_fields() {
+  RequestFields fields{model_field(), required("question", "string"), required("text", kTexts)};
+  add_option_fields<pipelines::AnswerOptions>(fields, {""}, answer_limits(), false);
+  return fields;
+}
+
+void answer(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(*exchange);
+  const ModelHandle model = service.models().find(fields.text("model"), "answer");
+  const pipelines::QuestionAnswerer& answerer = *model->pipelines().answerer;
+  const std::string question = fields.required("question").string();
+  const std::vector<std::string> texts = fields.texts("text");
+  pipelines::AnswerOptions options;
+  fields.read(options, answer_limits());
+  fields.done();
+  require_short("question", question, texts.size());
+  // Each window is a request of its own.
+  constexpr size_t kMaxTokens = 1 << 20;
+  std::vector<pipelines::AnswerRequest> windows;
+  std::vector<size_t> ends;  // of the windows of each text
+  const CallHandle call = exchange->call(model);
+  size_t bytes = 0, tokens = 0;
+  for (const std::string& text : texts) {
+    call->require_wanted();
+    add_bytes(bytes, static_cast<size_t>(options.top) * (text.size() + 100), kMaxRepeatedBytes);
+    for (pipelines::AnswerRequest& window : answerer.prepare(question, text, options)) {
+      tokens += window.encoding.size();
+      windows.push_back(std::move(window));
+    }
+    ends.push_back(windows.size());
+    if (tokens > kMaxTokens)
+      throw HttpError(400,
+                      concat("text: expected windows of at most ", kMaxTokens, " tokens in all, found more"));
+  }
+  const auto send = sender<pipelines::AnsweredText>(
+      exchange, model, "results", [](const pipelines::AnsweredText& one) { return to_json(one); });
+  encode<pipelines::AnsweredText>(
+      *model->text_encoder(), call, windows.size(), [&](size_t i) { return std::move(windows[i]); },
+      [&answerer](const pipelines::AnswerRequest& request, const Tensor& hidden) {
+        return answerer.finish(request, hidden);
+      },
+      [send, ends, options](const std::vector<pipelines::AnsweredText>& found,
+                            const std::exception_ptr& error) {
+        std::vector<pipelines::AnsweredText> results;
+        for (size_t i = 0, begin = 0; !error && i < ends.size(); begin = ends[i++]) {
+          results.push_back(
+              pipelines::QuestionAnswerer::merged(std::span(found).subspan(begin, ends[i] - begin), options));
+        }
+        send(std::move(results), error);
+      });
+}
+
 // Work for the model's serial worker: `work` returns the answer.
 void run_serially(const ModelHandle& model, const ExchangeHandle& exchange,
                   std::function<std::string()> work) {
@@ -442,6 +502,9 @@ std::vector<Route> own_routes() {
                "words",
                "Words, which spaces separate, instead of tokens; a word's label is that of its first token")},
           results(concat(tagged("tokens"), " | ", tagged("words")))),
+      post("/v1/answer", answer, "Answer a question from texts.", answer_fields(),
+           results(
+               "{answers: [{text: string, begin: integer(0..), end: integer(0..), probability: number}]}")),
       post(
           "/v1/attention", attention, "Attention weights of a text, or of a text and its translation.",
           {model, required("text", "string"),

@@ -79,6 +79,10 @@ struct Opener {
       pipelines.tagger.emplace(model);
       tasks.emplace_back("tag");
     }
+    if (config.labelled == models::ClassificationTarget::spans) {
+      pipelines.answerer.emplace(model);
+      tasks.emplace_back("answer");
+    }
     if (config.masked_language && model->tokenizer.special_tokens().mask) {
       pipelines.mask_filler.emplace(model);
       tasks.emplace_back("fill-mask");

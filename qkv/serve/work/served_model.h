@@ -11,6 +11,7 @@
 
 #include "qkv/base/mapped_files.h"
 #include "qkv/explain/attention_report.h"
+#include "qkv/pipelines/answers/answer.h"
 #include "qkv/pipelines/chat.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
@@ -50,6 +51,7 @@ struct Pipelines {
   std::optional<pipelines::Reranker> reranker;
   pipelines::RerankOptions rerank_options;  // the folder's
   std::optional<pipelines::TokenTagger> tagger;
+  std::optional<pipelines::QuestionAnswerer> answerer;
   std::optional<pipelines::MaskFiller> mask_filler;
   std::optional<pipelines::ImageClassifier> image_classifier;
   std::optional<pipelines::ImageEmbedder> image_embedder;

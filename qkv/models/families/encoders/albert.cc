@@ -62,7 +62,7 @@ WeightMap weight_map(const TextEncoderConfig& config) {
                     {"masked_language.dense", "predictions.dense"},
                     {"masked_language.layer_norm", "predictions.LayerNorm"},
                     {.ours = "masked_language", .theirs = "predictions", .also = {head}},
-                    {"classifier", "classifier"}},
+                    {"classifier", classifier_name(config)}},
           .prefix = "albert.",
           .computed = {"embeddings.position_ids", "embeddings.token_type_ids"}};
 }
@@ -85,7 +85,7 @@ WeightMap rembert_weight_map(const TextEncoderConfig& config) {
   WeightMap map = bert_weight_map(config, "rembert", "");
   map.rules.insert(map.rules.end(), {{"embed_projection", "rembert.encoder.embedding_hidden_mapping_in"},
                                      {"pooler", "rembert.pooler.dense"},
-                                     {"classifier", "classifier"}});
+                                     {"classifier", classifier_name(config)}});
   return map;
 }
 
@@ -99,7 +99,8 @@ EncoderFamily albert_family() {
                       {.name = "AlbertForSequenceClassification",
                        .pooler = true,
                        .labelled = ClassificationTarget::texts},
-                      {.name = "AlbertForTokenClassification", .labelled = ClassificationTarget::tokens}},
+                      {.name = "AlbertForTokenClassification", .labelled = ClassificationTarget::tokens},
+                      {.name = "AlbertForQuestionAnswering", .labelled = ClassificationTarget::spans}},
           .base = bert_base(),
           .table = table,
           .weight_map = weight_map};
@@ -112,7 +113,8 @@ EncoderFamily rembert_family() {
                       {.name = "RemBertForSequenceClassification",
                        .pooler = true,
                        .labelled = ClassificationTarget::texts},
-                      {.name = "RemBertForTokenClassification", .labelled = ClassificationTarget::tokens}},
+                      {.name = "RemBertForTokenClassification", .labelled = ClassificationTarget::tokens},
+                      {.name = "RemBertForQuestionAnswering", .labelled = ClassificationTarget::spans}},
           .base = bert_base(),
           .table = rembert_table,
           .weight_map = rembert_weight_map};

@@ -31,7 +31,7 @@ WeightMap weight_map_of(const std::string& name, const TextEncoderConfig& config
                     {"masked_language.layer_norm", "cls.predictions.transform.LayerNorm"},
                     {.ours = "masked_language", .theirs = "cls.predictions", .also = {decoder}},
                     {"next_sentence", "cls.seq_relationship"},
-                    {"classifier", "classifier"}});
+                    {"classifier", classifier_name(config)}});
   return map;
 }
 
@@ -43,7 +43,8 @@ std::vector<ModelClass> classes(const std::string& name) {
       {.name = name + "ForMaskedLM", .masked_language = true},
       {.name = name + "ForNextSentencePrediction", .pooler = true, .next_sentence = true},
       {.name = name + "ForSequenceClassification", .pooler = true, .labelled = ClassificationTarget::texts},
-      {.name = name + "ForTokenClassification", .labelled = ClassificationTarget::tokens}};
+      {.name = name + "ForTokenClassification", .labelled = ClassificationTarget::tokens},
+      {.name = name + "ForQuestionAnswering", .labelled = ClassificationTarget::spans}};
 }
 
 }  // namespace

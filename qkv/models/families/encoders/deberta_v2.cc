@@ -99,7 +99,7 @@ WeightMap weight_map(const TextEncoderConfig& config) {
                     {"masked_language.dense", "cls.predictions.transform.dense"},
                     {"masked_language.layer_norm", "cls.predictions.transform.LayerNorm"},
                     {.ours = "masked_language", .theirs = "cls.predictions", .also = {decoder}},
-                    {"classifier", "classifier"}});
+                    {"classifier", classifier_name(config)}});
   return map;
 }
 
@@ -113,7 +113,8 @@ EncoderFamily deberta_v2_family() {
                   {.name = "DebertaV2ForSequenceClassification",
                    .pooler = true,
                    .labelled = ClassificationTarget::texts},
-                  {.name = "DebertaV2ForTokenClassification", .labelled = ClassificationTarget::tokens}},
+                  {.name = "DebertaV2ForTokenClassification", .labelled = ClassificationTarget::tokens},
+                  {.name = "DebertaV2ForQuestionAnswering", .labelled = ClassificationTarget::spans}},
       .base = bert_base(),
       .table = table,
       .weight_map = weight_map};

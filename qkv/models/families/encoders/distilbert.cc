@@ -43,7 +43,7 @@ WeightMap weight_map(const TextEncoderConfig& config) {
                           {"masked_language.dense", "vocab_transform"},
                           {"masked_language.layer_norm", "vocab_layer_norm"},
                           {"masked_language", "vocab_projector"},
-                          {"classifier", "classifier"}},
+                          {"classifier", classifier_name(config)}},
                 .prefix = "distilbert.",
                 .computed = {"embeddings.position_ids"}};
   if (config.masked_language) map.rules.front().also = {"vocab_projector"};
@@ -59,7 +59,8 @@ EncoderFamily distilbert_family() {
                       {.name = "DistilBertForSequenceClassification",
                        .pooler = true,
                        .labelled = ClassificationTarget::texts},
-                      {.name = "DistilBertForTokenClassification", .labelled = ClassificationTarget::tokens}},
+                      {.name = "DistilBertForTokenClassification", .labelled = ClassificationTarget::tokens},
+                      {.name = "DistilBertForQuestionAnswering", .labelled = ClassificationTarget::spans}},
           .base = {.config = {.embedding = {.positions = {.kind = nn::PositionKind::learned},
                                             .norm = true,
                                             .epsilon = kEpsilon},

@@ -20,14 +20,13 @@ void table(const Fields& fields, Described<TextEncoderConfig>& model) {
 
 WeightMap weight_map(const TextEncoderConfig& config) {
   const std::string head = "generator_lm_head";
-  const bool of_texts = config.labelled == ClassificationTarget::texts;
   WeightMap map = bert_weight_map(config, "electra", head);
   map.rules.insert(map.rules.end(), {{"embed_projection", "electra.embeddings_project"},
                                      {"pooler", "classifier.dense"},
                                      {"masked_language.dense", "generator_predictions.dense"},
                                      {"masked_language.layer_norm", "generator_predictions.LayerNorm"},
                                      {"masked_language", head},
-                                     {"classifier", of_texts ? "classifier.out_proj" : "classifier"}});
+                                     {"classifier", classifier_name(config, "classifier.out_proj")}});
   return map;
 }
 
@@ -41,7 +40,8 @@ EncoderFamily electra_family() {
                       {.name = "ElectraForSequenceClassification",
                        .pooler = true,
                        .labelled = ClassificationTarget::texts},
-                      {.name = "ElectraForTokenClassification", .labelled = ClassificationTarget::tokens}},
+                      {.name = "ElectraForTokenClassification", .labelled = ClassificationTarget::tokens},
+                      {.name = "ElectraForQuestionAnswering", .labelled = ClassificationTarget::spans}},
           .base = bert_base(),
           .table = table,
           .weight_map = weight_map};

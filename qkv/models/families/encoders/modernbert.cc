@@ -163,7 +163,10 @@ EncoderFamily modernbert_family() {
                                  .labelled = ClassificationTarget::texts},
                                 {.name = "ModernBertForTokenClassification",
                                  .pooler = true,
-                                 .labelled = ClassificationTarget::tokens}},
+                                 .labelled = ClassificationTarget::tokens},
+                                {.name = "ModernBertForQuestionAnswering",
+                                 .pooler = true,
+                                 .labelled = ClassificationTarget::spans}},
                     .base = {},
                     .table = table,
                     .weight_map = weight_map});

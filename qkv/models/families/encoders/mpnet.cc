@@ -32,7 +32,7 @@ WeightMap weight_map(const TextEncoderConfig& config) {
                     {"masked_language.dense", "lm_head.dense"},
                     {"masked_language.layer_norm", "lm_head.layer_norm"},
                     {.ours = "masked_language", .theirs = "lm_head", .also = {"lm_head.decoder"}},
-                    {"classifier", of_texts ? "classifier.out_proj" : "classifier"}});
+                    {"classifier", classifier_name(config, "classifier.out_proj")}});
   return map;
 }
 
@@ -53,7 +53,8 @@ EncoderFamily mpnet_family() {
                       {.name = "MPNetForSequenceClassification",
                        .pooler = true,
                        .labelled = ClassificationTarget::texts},
-                      {.name = "MPNetForTokenClassification", .labelled = ClassificationTarget::tokens}},
+                      {.name = "MPNetForTokenClassification", .labelled = ClassificationTarget::tokens},
+                      {.name = "MPNetForQuestionAnswering", .labelled = ClassificationTarget::spans}},
           .base = base(),
           .table = table,
           .weight_map = weight_map};

@@ -134,7 +134,7 @@ WeightMap jina_weight_map(const TextEncoderConfig& config) {
                  {"masked_language.dense", "lm_head.dense"},
                  {"masked_language.layer_norm", "lm_head.layer_norm"},
                  {.ours = "masked_language", .theirs = "lm_head", .also = {decoder}},
-                 {"classifier", of_texts ? "classifier.out_proj" : "classifier"}},
+                 {"classifier", classifier_name(config, "classifier.out_proj")}},
        .prefix = "roberta."});
 }
 
@@ -183,18 +183,20 @@ EncoderFamily nomic_bert_family() {
 }
 
 EncoderFamily jina_embeddings_v3_family() {
-  return with_base({.model_type = "jina_embeddings_v3",
-                    .classes = {{.name = "JinaEmbeddingsV3Model", .pooler = true},
-                                {.name = "JinaEmbeddingsV3ForMaskedLM", .masked_language = true},
-                                {.name = "JinaEmbeddingsV3ForSequenceClassification",
-                                 .pooler = true,
-                                 .labelled = ClassificationTarget::texts},
-                                {.name = "JinaEmbeddingsV3ForTokenClassification",
-                                 .labelled = ClassificationTarget::tokens}},
-                    .base = {},
-                    .table = jina_table,
-                    .weight_map = jina_weight_map},
-                   biased_base());
+  return with_base(
+      {.model_type = "jina_embeddings_v3",
+       .classes = {{.name = "JinaEmbeddingsV3Model", .pooler = true},
+                   {.name = "JinaEmbeddingsV3ForMaskedLM", .masked_language = true},
+                   {.name = "JinaEmbeddingsV3ForSequenceClassification",
+                    .pooler = true,
+                    .labelled = ClassificationTarget::texts},
+                   {.name = "JinaEmbeddingsV3ForTokenClassification",
+                    .labelled = ClassificationTarget::tokens},
+                   {.name = "JinaEmbeddingsV3ForQuestionAnswering", .labelled = ClassificationTarget::spans}},
+       .base = {},
+       .table = jina_table,
+       .weight_map = jina_weight_map},
+      biased_base());
 }
 
 EncoderFamily gte_family() {

@@ -3,7 +3,6 @@
 // model with other tokenizers, data2vec (Baevski et al. 2022) with another prefix of its tensors. XLM-R XL
 // (Goyal et al. 2021) and fairseq's RoBERTa with "encoder-normalize-before" have pre-norm blocks.
 
-#include <array>
 #include <string>
 
 #include "qkv/models/families/encoders/bert_family.h"
@@ -29,18 +28,21 @@ WeightMap weight_map_of(const std::string& model, const TextEncoderConfig& confi
                                      {"masked_language.dense", "lm_head.dense"},
                                      {"masked_language.layer_norm", "lm_head.layer_norm"},
                                      {.ours = "masked_language", .theirs = "lm_head", .also = {decoder}},
-                                     {"classifier", of_texts ? "classifier.out_proj" : "classifier"}});
+                                     {"classifier", classifier_name(config, "classifier.out_proj")}});
   return map;
 }
 
-// The names of the classes: without a head, with each head.
-EncoderFamily family(std::string_view model_type, const std::array<std::string, 4>& names,
+// `name`: the beginning of its classes' names.
+EncoderFamily family(std::string_view model_type, const std::string& name,
                      const std::string& prefix = "roberta") {
   return {.model_type = model_type,
-          .classes = {{.name = names[0], .pooler = true},
-                      {.name = names[1], .masked_language = true},
-                      {.name = names[2], .pooler = true, .labelled = ClassificationTarget::texts},
-                      {.name = names[3], .labelled = ClassificationTarget::tokens}},
+          .classes = {{.name = name + "Model", .pooler = true},
+                      {.name = name + "ForMaskedLM", .masked_language = true},
+                      {.name = name + "ForSequenceClassification",
+                       .pooler = true,
+                       .labelled = ClassificationTarget::texts},
+                      {.name = name + "ForTokenClassification", .labelled = ClassificationTarget::tokens},
+                      {.name = name + "ForQuestionAnswering", .labelled = ClassificationTarget::spans}},
           .base = bert_base(),
           .table = table,
           .weight_map = [prefix](const TextEncoderConfig& config) { return weight_map_of(prefix, config); }};
@@ -48,20 +50,12 @@ EncoderFamily family(std::string_view model_type, const std::array<std::string, 
 
 }  // namespace
 
-EncoderFamily roberta_family() {
-  return family("roberta", {"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification",
-                            "RobertaForTokenClassification"});
-}
+EncoderFamily roberta_family() { return family("roberta", "Roberta"); }
 
-EncoderFamily xlm_roberta_family() {
-  return family("xlm-roberta", {"XLMRobertaModel", "XLMRobertaForMaskedLM",
-                                "XLMRobertaForSequenceClassification", "XLMRobertaForTokenClassification"});
-}
+EncoderFamily xlm_roberta_family() { return family("xlm-roberta", "XLMRoberta"); }
 
 EncoderFamily xlm_roberta_xl_family() {
-  EncoderFamily xl = family("xlm-roberta-xl",
-                            {"XLMRobertaXLModel", "XLMRobertaXLForMaskedLM",
-                             "XLMRobertaXLForSequenceClassification", "XLMRobertaXLForTokenClassification"});
+  EncoderFamily xl = family("xlm-roberta-xl", "XLMRobertaXL");
   xl.base = pre_norm_bert_base(false);
   xl.weight_map = [](const TextEncoderConfig& config) {
     return with_norms(weight_map_of("roberta", config), "roberta", "attention.self_attn_layer_norm",
@@ -72,11 +66,7 @@ EncoderFamily xlm_roberta_xl_family() {
 
 EncoderFamily roberta_prelayernorm_family() {
   const std::string model = "roberta_prelayernorm";
-  EncoderFamily before =
-      family("roberta-prelayernorm",
-             {"RobertaPreLayerNormModel", "RobertaPreLayerNormForMaskedLM",
-              "RobertaPreLayerNormForSequenceClassification", "RobertaPreLayerNormForTokenClassification"},
-             model);
+  EncoderFamily before = family("roberta-prelayernorm", "RobertaPreLayerNorm", model);
   before.base = pre_norm_bert_base(true);
   before.weight_map = [model](const TextEncoderConfig& config) {
     return with_norms(weight_map_of(model, config), model, "attention.LayerNorm", "intermediate.LayerNorm",
@@ -85,16 +75,8 @@ EncoderFamily roberta_prelayernorm_family() {
   return before;
 }
 
-EncoderFamily data2vec_family() {
-  return family("data2vec-text",
-                {"Data2VecTextModel", "Data2VecTextForMaskedLM", "Data2VecTextForSequenceClassification",
-                 "Data2VecTextForTokenClassification"},
-                "data2vec_text");
-}
+EncoderFamily data2vec_family() { return family("data2vec-text", "Data2VecText", "data2vec_text"); }
 
-EncoderFamily camembert_family() {
-  return family("camembert", {"CamembertModel", "CamembertForMaskedLM", "CamembertForSequenceClassification",
-                              "CamembertForTokenClassification"});
-}
+EncoderFamily camembert_family() { return family("camembert", "Camembert"); }
 
 }  // namespace qkv::models

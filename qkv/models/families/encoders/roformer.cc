@@ -30,7 +30,6 @@ void table(const Fields& fields, Described<TextEncoderConfig>& model) {
 
 WeightMap weight_map(const TextEncoderConfig& config) {
   const std::string model = "roformer", decoder = "cls.predictions.decoder";
-  const bool of_texts = config.labelled == ClassificationTarget::texts;
   WeightMap map = with_pairs(bert_weight_map(config, model, decoder), as_decoder({.config = config}).config);
   map.rules.insert(map.rules.end(),
                    {{"embed_projection", model + ".embeddings_project"},
@@ -38,7 +37,7 @@ WeightMap weight_map(const TextEncoderConfig& config) {
                     {"masked_language.dense", "cls.predictions.transform.dense"},
                     {"masked_language.layer_norm", "cls.predictions.transform.LayerNorm"},
                     {.ours = "masked_language", .theirs = "cls.predictions", .also = {decoder}},
-                    {"classifier", of_texts ? "classifier.out_proj" : "classifier"}});
+                    {"classifier", classifier_name(config, "classifier.out_proj")}});
   map.computed.emplace_back("encoder.embed_positions.weight");
   return map;
 }
@@ -53,7 +52,8 @@ EncoderFamily roformer_family() {
                   {.name = "RoFormerForSequenceClassification",
                    .pooler = true,
                    .labelled = ClassificationTarget::texts},
-                  {.name = "RoFormerForTokenClassification", .labelled = ClassificationTarget::tokens}},
+                  {.name = "RoFormerForTokenClassification", .labelled = ClassificationTarget::tokens},
+                  {.name = "RoFormerForQuestionAnswering", .labelled = ClassificationTarget::spans}},
       .base = bert_base(),
       .table = table,
       .weight_map = weight_map};

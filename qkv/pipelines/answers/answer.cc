@@ -1,0 +1,144 @@
+#include "qkv/pipelines/answers/answer.h"
+
+#include <algorithm>
+
+#include "qkv/base/error.h"
+#include "qkv/pipelines/answers/spans.h"
+#include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/row_results.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
+#include "qkv/text/lines.h"
+
+namespace qkv::pipelines {
+namespace {
+
+// transformers' default. Models of SQuAD are trained on windows of this length.
+constexpr int64_t kWindow = 384;
+
+int64_t window_of(const LoadedTextEncoder& encoder) {
+  return std::min(max_text_length(encoder.folder, encoder.model->config(), encoder.tokenizer), kWindow);
+}
+
+}  // namespace
+
+QuestionAnswerer::QuestionAnswerer(std::shared_ptr<const LoadedTextEncoder> encoder)
+    : TextEncoderPipeline(std::move(encoder)) {
+  require_head(model().config().labelled == models::ClassificationTarget::spans, this->encoder()->folder,
+               "a question answering");
+  window_ = window_of(*this->encoder());
+}
+
+QuestionAnswerer::QuestionAnswerer(const std::filesystem::path& folder, const models::LoadOptions& options)
+    : QuestionAnswerer(open_text_encoder(folder, options)) {}
+
+std::vector<AnswerRequest> QuestionAnswerer::prepare(std::string_view question, std::string_view text,
+                                                     const AnswerOptions& options) const {
+  require_ranges(options);
+  const int64_t window = options.window > 0 ? options.window : window_;
+  if (const auto limit = model().config().max_positions; limit && window > *limit)
+    throw UsageError(
+        concat("window: expected at most ", *limit, " tokens (the model's limit), found ", window));
+  const auto failed = [](std::string error) { return std::vector<AnswerRequest>{{{{}, std::move(error)}}}; };
+  for (const auto& [name, one] : {std::pair("question: ", question), {"", text}}) {
+    if (const std::string error = text_error(one); !error.empty()) return failed(concat(name, error));
+    if (text::is_blank(one)) return failed(concat(name, "expected text, found none"));
+  }
+  // Tokens of a window that are not the text's.
+  const int64_t around = std::ssize(tokenizer().encode(question, "").ids), room = window - around;
+  if (room < 1)
+    return failed(concat("question: expected at most ", window - 1,
+                         " tokens with the special ones (the window's ", window,
+                         " without one of the text), found ", around));
+  const auto shared_text = std::make_shared<const std::string>(text);
+  std::vector<AnswerRequest> requests;
+  for (text::Encoding& encoding : tokenizer().encode_windows(
+           question, text, {.max_length = window, .shared = std::min(options.shared, room / 2)})) {
+    requests.push_back({checked(std::move(encoding)), shared_text, options});
+    if (!requests.back().error.empty()) return failed(requests.back().error);
+  }
+  if (std::ranges::count(requests.front().encoding.text_index, int8_t{1}) == 0)
+    return failed("expected text, found none");
+  return requests;
+}
+
+AnsweredText QuestionAnswerer::finish(const AnswerRequest& request, const Tensor& hidden) const {
+  require_encoded(request, hidden, model().config().embedding.d_model);
+  if (!request.text) throw UsageError("answer: expected a request of prepare(), found one without a text");
+  const Tensor logits = finite_logits(model().classifier_logits(hidden, Offsets::uniform(1, hidden.rows())));
+  const AnswerOptions& options = request.options;
+  const LikelyRanges found =
+      likely_ranges(logits, request.encoding, *request.text, tokenizer().special_tokens().cls, options.top,
+                    options.max_answer_tokens);
+  AnsweredText result;
+  for (const auto& [bytes, probability] : found.ranges) {
+    result.answers.push_back({.text = request.text->substr(bytes.begin, bytes.end - bytes.begin),
+                              .begin = bytes.begin,
+                              .end = bytes.end,
+                              .probability = static_cast<float>(probability)});
+  }
+  if (options.unanswerable && found.none)
+    result.answers.push_back({.text = {}, .probability = static_cast<float>(*found.none)});
+  return result;
+}
+
+AnsweredText QuestionAnswerer::merged(std::span<const AnsweredText> windows, const AnswerOptions& options) {
+  AnsweredText result;
+  std::optional<Answer> none;
+  for (const AnsweredText& window : windows) {
+    if (!window.error.empty()) return {.answers = {}, .error = window.error};
+    for (const Answer& answer : window.answers) {
+      if (answer.text.empty()) {
+        // A window without the answer is certain that it has none: the least certain one decides.
+        if (!none || answer.probability < none->probability) none = answer;
+        continue;
+      }
+      const auto same = std::ranges::find(result.answers, answer.text, &Answer::text);
+      if (same == result.answers.end()) {
+        result.answers.push_back(answer);
+      } else if (same->probability < answer.probability) {
+        *same = answer;
+      }
+    }
+  }
+  if (none) result.answers.push_back(*none);
+  std::ranges::stable_sort(result.answers, std::greater(), &Answer::probability);
+  if (std::ssize(result.answers) > options.top) result.answers.resize(static_cast<size_t>(options.top));
+  return result;
+}
+
+std::vector<AnsweredText> QuestionAnswerer::operator()(std::span<const QuestionedText> items,
+                                                       const AnswerOptions& options,
+                                                       int64_t batch_tokens) const {
+  std::vector<std::vector<AnswerRequest>> requests(items.size());
+  parallel_for(std::ssize(items), 8, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      requests[i] = prepare(items[i].question, items[i].text, options);
+  });
+  std::vector<std::vector<AnsweredText>> windows;
+  std::vector<const EncoderRequest*> pointers;
+  std::vector<std::pair<size_t, size_t>> places;  // of each pointer: item and window
+  for (size_t i = 0; i < items.size(); ++i) {
+    std::vector<AnsweredText>& own = windows.emplace_back();
+    for (size_t w = 0; w < requests[i].size(); ++w) {
+      own.push_back({.answers = {}, .error = requests[i][w].error});
+      pointers.push_back(&requests[i][w]);
+      places.emplace_back(i, w);
+    }
+  }
+  encode(
+      model(), pointers,
+      [&](size_t k, const Tensor& hidden) {
+        const auto [i, w] = places[k];
+        try {
+          windows[i][w] = finish(requests[i][w], hidden);
+        } catch (const Error& error) {
+          windows[i][w].error = error.what();
+        }
+      },
+      batch_tokens);
+  std::vector<AnsweredText> results;
+  for (const std::vector<AnsweredText>& own : windows) results.push_back(merged(own, options));
+  return results;
+}
+
+}  // namespace qkv::pipelines
