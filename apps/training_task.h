@@ -36,6 +36,7 @@ TrainingTask translation_task();
 TrainingTask lm_task();
 TrainingTask classify_task();
 TrainingTask tag_task();
+TrainingTask answer_task();
 TrainingTask embed_task();
 
 }  // namespace qkv::apps

@@ -5,7 +5,7 @@ namespace qkv::apps {
 
 const std::vector<TrainingTask>& training_tasks() {
   static const std::vector<TrainingTask> tasks{
-      translation_task(),   lm_task(),    classify_task(), tag_task(),
+      translation_task(),   lm_task(),    classify_task(), tag_task(), answer_task(),
       pretrain_bert_task(), image_task(), embed_task(),
   };
   return tasks;

@@ -21,6 +21,7 @@ void add_evaluation_arguments(Command& command, EvaluationArguments& arguments, 
 
 void add_classify_evaluation(Command& group);
 void add_tag_evaluation(Command& group);
+void add_answer_evaluation(Command& group);
 void add_pretrain_bert_evaluation(Command& group);
 void add_image_evaluation(Command& group);
 void add_translation_evaluation(Command& group);

@@ -9,6 +9,7 @@
 
 #include "python/bind/common.h"
 #include "qkv/train/given_settings.h"
+#include "qkv/train/tasks/answers/answer.h"
 #include "qkv/train/tasks/embed/embed.h"
 #include "qkv/train/tasks/image/image.h"
 #include "qkv/train/tasks/labels/classify.h"
@@ -31,10 +32,11 @@ std::unique_ptr<train::Job> make() {
   return std::make_unique<Job>();
 }
 
-constexpr std::array<TrainingTask, 7> kTasks{{{"translation", "small", make<train::TranslationJob>},
+constexpr std::array<TrainingTask, 8> kTasks{{{"translation", "small", make<train::TranslationJob>},
                                               {"lm", "mini", make<train::LmJob>},
                                               {"classify", "mini", make<train::ClassifyJob>},
                                               {"tag", "mini", make<train::TagJob>},
+                                              {"answer", "mini", make<train::AnswerJob>},
                                               {"embed", "", make<train::EmbedJob>},
                                               {"pretrain-bert", "mini", make<train::PretrainBertJob>},
                                               {"image", "mini", make<train::ImageJob>}}};

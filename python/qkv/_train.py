@@ -23,7 +23,7 @@ def train(
 ) -> dict[str, Any]:
     """Trains a model into the folder `out`, as `qkv train TASK` does, and returns what its --json prints.
 
-    task: "translation", "lm", "classify", "tag", "embed", "pretrain-bert" or "image".
+    task: "translation", "lm", "classify", "tag", "answer", "embed", "pretrain-bert" or "image".
     options: those of `qkv train TASK --help`, with _ for -: train="a.txt", max_steps=100, batch_tokens=2048; a
     Python keyword has a _ at its end (from_). settings: the same by full name, {"model.d_model": 64};
     training_settings(task) lists them.

@@ -5,6 +5,9 @@ are written as \\xHH for each byte of their UTF-8.
 """
 
 import random
+import re
+import string
+from collections import Counter
 from pathlib import Path
 
 import sacrebleu
@@ -176,3 +179,32 @@ for code in range(0x110000):
     if chr(code).isspace():
         spaces.append(str(code))
 write("unicode.tsv", [["lowercase_checksum", str(checksum)], ["spaces", " ".join(spaces)]])
+
+# Answers, their right ones, and the scores of SQuAD's definition: lower case, no ASCII punctuation, no articles, single spaces.
+def normalized(answer):
+    without = "".join(c for c in answer.lower() if c not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", without).split())
+
+
+def answer_f1(answer, right):
+    found, wanted = normalized(answer).split(), normalized(right).split()
+    if not found or not wanted:
+        return float(found == wanted)
+    shared = sum((Counter(found) & Counter(wanted)).values())
+    precision, recall = shared / len(found), shared / len(wanted)
+    return 2 * precision * recall / (precision + recall) if shared else 0.0
+
+
+ANSWERS = [("Berlin", ["Berlin"]), ("the Berlin.", ["berlin"]), ("in Berlin", ["Berlin", "in the city of Berlin"]), ("", []), ("Berlin", []),
+           ("", ["Berlin"]), ("The", ["a"]), ("a the", ["!"]), ("an-other day", ["another day"]), ("the-end", ["end"]),
+           ("Ein \u00c4pfel", ["\u00e4pfel"]), ("\u201cthe\u201d house", ["\u201c\u201d house"]), ("a\u0301 cat", ["\u0301 cat"]),
+           ("1,000 dollars", ["1000 dollars", "$1,000"]), ("one two two three", ["two two four", "three"]), ("x\u00a0y", ["x y"]), ("a1 b", ["1 b"])]
+WORDS = ["a", "an", "the", "The", "cat", "Cat.", "dog's", "U.S.", "\u00c9t\u00e9", "2,5", "\u4e2d", "_the_", "the\u00b2", "\u3000", "--"]
+ANSWERS += [(" ".join(rng.choice(WORDS) for _ in range(rng.randrange(1, 6))),
+             [" ".join(rng.choice(WORDS) for _ in range(rng.randrange(1, 6))) for _ in range(rng.randrange(1, 4))]) for _ in range(150)]
+rows = []
+for answer, right in ANSWERS:
+    wanted = [one for one in right if normalized(one)] or [""]
+    rows.append([escape(answer), escape(normalized(answer)), str(int(any(normalized(answer) == normalized(one) for one in wanted))),
+                 repr(max(answer_f1(answer, one) for one in wanted)), *map(escape, right)])
+write("answers.tsv", rows)

@@ -3,8 +3,8 @@ cmake_minimum_required(VERSION 3.25)
 file(STRINGS ${SOURCE}/qkv/qkv.h lines REGEX "^#include \"")
 list(LENGTH lines chosen)
 list(LENGTH HEADERS installed)
-if(chosen LESS 10 OR chosen GREATER 58 OR installed GREATER 92)
-  message(FATAL_ERROR "expected at most 58 headers in qkv/qkv.h, and 92 with all that they include, found ${chosen} and ${installed}:\n"
+if(chosen LESS 10 OR chosen GREATER 59 OR installed GREATER 92)
+  message(FATAL_ERROR "expected at most 59 headers in qkv/qkv.h, and 92 with all that they include, found ${chosen} and ${installed}:\n"
                       "${HEADERS}\nA forward declaration often does in place of an include.")
 endif()
 file(READ ${SOURCE}/docs/library.md text)

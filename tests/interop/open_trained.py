@@ -21,6 +21,10 @@ import numpy as np
 import torch
 import transformers
 from PIL import Image
+from questions import questions
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
+import text_results  # noqa: E402
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
@@ -138,6 +142,26 @@ class Tagging(Task):
         return {"probability": worst}
 
 
+class Answering(Task):
+    def data(self):
+        return ["--train", self.write("answer.jsonl", [json.dumps(one) for one in questions(60, seed=1)]), "--vocab-size", "200",
+                "--batch-tokens", "512"]
+
+    def differences(self, folder, adapter):
+        model = self.opened("AutoModelForQuestionAnswering", folder, adapter)
+        if adapter:  # PeftModelForQuestionAnswering (0.21.2) drops the token types
+            model = model.base_model
+        tokenizer, asked, worst = transformers.AutoTokenizer.from_pretrained(folder), questions(5, seed=2), 0
+        question, contexts = "Where does Ada live?", [one["context"] for one in asked]
+        options = ["--question", question, "--unanswerable", "--window", "32", "--shared", "8", "--top", "3"]
+        for context, row in zip(contexts, self.rows("answer", folder, adapter, contexts, *options)):
+            expected = text_results.answers(model, tokenizer, question, context, 32, 8, 3, none=True)
+            assert [one["text"] for one in row["answers"]] == [one["text"] for one in expected], (row, expected)
+            for found, one in zip(row["answers"], expected):
+                worst = max(worst, abs(found["probability"] - one["probability"]))
+        return {"probability": worst}
+
+
 class Embedding(Task):
     model = []
 
@@ -207,7 +231,7 @@ class Translation(Task):
         return {"log-probability": worst}
 
 
-TASKS = {"lm": LanguageModel, "pretrain-bert": MaskedLanguageModel, "classify": Classification, "tag": Tagging, "embed": Embedding,
+TASKS = {"lm": LanguageModel, "pretrain-bert": MaskedLanguageModel, "classify": Classification, "tag": Tagging, "answer": Answering, "embed": Embedding,
          "image": Images, "translation": Translation}
 
 

@@ -39,8 +39,8 @@ struct Window {
     add(9, bytes, 1, word, first, last);
   }
   LikelyRanges likely(std::string_view text, int64_t count = 10, int64_t most = 15) const {
-    return likely_ranges(Tensor::from(logits, {std::ssize(encoding.ids), 2}), encoding, text, kNone, count,
-                         most);
+    return likely_ranges(Tensor::from(logits, {std::ssize(encoding.ids), 2}),
+                         answer_tokens(encoding, text, kNone), text, count, most);
   }
 
   static constexpr int32_t kNone = 2;

@@ -1,10 +1,11 @@
 #pragma once
-// Small data and runs of `classify` and `tag`, with the vocabulary of the golden folders of BERT.
+// Small data and runs of `classify`, `tag` and `answer`, with the vocabulary of the golden folders of BERT.
 
 #include <array>
 #include <string>
 
 #include "qkv/base/files.h"
+#include "qkv/train/tasks/answers/answer.h"
 #include "qkv/train/tasks/labels/classify.h"
 #include "qkv/train/tasks/labels/tag.h"
 #include "tests/support/scratch.h"
@@ -41,8 +42,32 @@ inline std::string tagged_words(int count) {
   return text;
 }
 
+// Questions by a colour about the thing of that colour, in JSON lines. Every fourth has no answer.
+inline std::string coloured_questions(int count) {
+  constexpr std::array kThings{"man", "dog", "house"};
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const std::string red = kThings.at(static_cast<size_t>(i % 3)),
+                      blue = kThings.at(static_cast<size_t>((i + 1 + i / 3 % 2) % 3));
+    const bool none = i % 4 == 3, red_first = i / 2 % 2 == 0, asks_red = i / 3 % 2 == 0;
+    const std::string of_red = concat(i % 5 == 0 ? "a" : "the", " red ", red),
+                      of_blue = concat("the blue ", blue);
+    std::string context =
+        red_first ? concat(of_red, " and ", of_blue, " .") : concat(of_blue, " and ", of_red, " .");
+    if (none) context = concat(i % 8 == 3 ? "a " : "the ", asks_red ? "blue " : "red ", red, " runs .");
+    const std::string answer = asks_red ? red : blue;
+    const size_t begin = context.find(concat(asks_red ? "red " : "blue ", answer));
+    const std::string spans =
+        none ? R"("text": [], "answer_start": [])"
+             : concat(R"("text": [")", answer, R"("], "answer_start": [)", begin + (asks_red ? 4 : 5), "]");
+    text += concat(R"({"question": ")", asks_red ? "red" : "blue", R"(", "context": ")", context,
+                   R"(", "answers": {)", spans, "}}\n");
+  }
+  return text;
+}
+
 // A run with random weights that uses everything with a state; the limit and the files are missing.
-inline void set_small(train::LabelJob& job) {
+inline void set_small(train::EncoderJob& job) {
   for (const auto& [field, value] : {std::pair("model.layers", "2"),
                                      {"model.d_model", "32"},
                                      {"model.heads", "2"},

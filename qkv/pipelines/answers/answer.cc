@@ -66,9 +66,10 @@ AnsweredText QuestionAnswerer::finish(const AnswerRequest& request, const Tensor
   if (!request.text) throw UsageError("answer: expected a request of prepare(), found one without a text");
   const Tensor logits = finite_logits(model().classifier_logits(hidden, Offsets::uniform(1, hidden.rows())));
   const AnswerOptions& options = request.options;
+  const AnswerTokens tokens =
+      answer_tokens(request.encoding, *request.text, tokenizer().special_tokens().cls);
   const LikelyRanges found =
-      likely_ranges(logits, request.encoding, *request.text, tokenizer().special_tokens().cls, options.top,
-                    options.max_answer_tokens);
+      likely_ranges(logits, tokens, *request.text, options.top, options.max_answer_tokens);
   AnsweredText result;
   for (const auto& [bytes, probability] : found.ranges) {
     result.answers.push_back({.text = request.text->substr(bytes.begin, bytes.end - bytes.begin),

@@ -15,17 +15,9 @@ constexpr size_t kMoreRanges = 100;
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// The tokens of the second text.
-struct Tokens {
-  std::vector<int64_t> rows;  // in the logits
-  std::vector<size_t> word;   // of each
-  std::vector<ByteRange> words;
-  std::optional<int64_t> none;  // the row of no answer
-};
-
 // Adds a token: to the word of the previous one, if both are in one piece of the pre-tokenizer without white
 // space between them.
-void add_token(Tokens& tokens, const text::Encoding& encoding, size_t t, std::string_view text) {
+void add_token(AnswerTokens& tokens, const text::Encoding& encoding, size_t t, std::string_view text) {
   auto [begin, end] = encoding.offsets[t];
   if (begin > end || end > text.size()) {
     throw UsageError(concat("answer: expected tokens within the text of ", text.size(),
@@ -46,22 +38,12 @@ void add_token(Tokens& tokens, const text::Encoding& encoding, size_t t, std::st
   tokens.word.push_back(tokens.words.size() - 1);
 }
 
-Tokens tokens_of(const text::Encoding& encoding, std::string_view text, std::optional<int32_t> none) {
-  Tokens tokens;
-  for (size_t t = 0; t < encoding.size(); ++t) {
-    if (encoding.text_index[t] == 1) add_token(tokens, encoding, t, text);
-    if (!tokens.none && encoding.text_index[t] < 0 && encoding.ids[t] == none)
-      tokens.none = static_cast<int64_t>(t);
-  }
-  return tokens;
-}
-
 struct Column {
   std::vector<double> tokens;
   double none = 0;
 };
 
-Column normalised(const Tensor& logits, int64_t column, const Tokens& tokens) {
+Column normalised(const Tensor& logits, int64_t column, const AnswerTokens& tokens) {
   const auto logit = [&](int64_t row) { return double{logits.data()[row * 2 + column]}; };
   double most = tokens.none ? logit(*tokens.none) : -INFINITY;
   for (const int64_t row : tokens.rows) most = std::max(most, logit(row));
@@ -80,7 +62,7 @@ bool before(const LikelyRange& a, const LikelyRange& b) {
 }
 
 // The `most` likeliest ranges of words, in order.
-std::vector<LikelyRange> ranges_of_words(const Tokens& tokens, const Column& first, const Column& last,
+std::vector<LikelyRange> ranges_of_words(const AnswerTokens& tokens, const Column& first, const Column& last,
                                          size_t most, size_t max_tokens) {
   std::vector<LikelyRange> ranges;  // a heap
   std::vector<double> sums;         // of the ranges that begin with one word, by their last
@@ -110,9 +92,19 @@ std::vector<LikelyRange> ranges_of_words(const Tokens& tokens, const Column& fir
 
 }  // namespace
 
-LikelyRanges likely_ranges(const Tensor& logits, const text::Encoding& encoding, std::string_view text,
-                           std::optional<int32_t> none, int64_t count, int64_t max_tokens) {
-  const Tokens tokens = tokens_of(encoding, text, none);
+AnswerTokens answer_tokens(const text::Encoding& encoding, std::string_view text,
+                           std::optional<int32_t> none) {
+  AnswerTokens tokens;
+  for (size_t t = 0; t < encoding.size(); ++t) {
+    if (encoding.text_index[t] == 1) add_token(tokens, encoding, t, text);
+    if (!tokens.none && encoding.text_index[t] < 0 && encoding.ids[t] == none)
+      tokens.none = static_cast<int64_t>(t);
+  }
+  return tokens;
+}
+
+LikelyRanges likely_ranges(const Tensor& logits, const AnswerTokens& tokens, std::string_view text,
+                           int64_t count, int64_t max_tokens) {
   const Column first = normalised(logits, 0, tokens), last = normalised(logits, 1, tokens);
   const auto wanted = static_cast<size_t>(count);
   LikelyRanges result;

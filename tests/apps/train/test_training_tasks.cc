@@ -67,6 +67,15 @@ const std::vector<TaskCase> kTasks{
      .output = "the/",
      .help = {"--tag-column N=0", "--layer-decay FACTOR=1", "--preset tiny|mini|small|medium|base=mini",
               "--lowercase true|false=false"}},
+    {.name = "answer",
+     .data = "--test @/questions.jsonl",
+     .scores = {"f1", "exact_match", "loss"},
+     .text = {"exact match ", "unanswerable questions "},
+     .use = "answer --question red",
+     .input = "the red dog",
+     .output = "\n",
+     .help = {"--shared TOKENS=128", "--max-answer-tokens TOKENS=30", "--layer-decay FACTOR=1",
+              "--preset tiny|mini|small|medium|base=mini"}},
     {.name = "embed",
      .data = "--test @/pairs.tsv",
      .scores = {"pearson"},
@@ -161,7 +170,8 @@ TEST_P(Adapters, MergeToAModelWithTheSameScores) {
   EXPECT_NE(scores("@/merged --dtype int8")[score], merged);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tasks, Adapters, ::testing::Values("lm", "classify", "tag", "embed", "image"),
+INSTANTIATE_TEST_SUITE_P(Tasks, Adapters,
+                         ::testing::Values("lm", "classify", "tag", "answer", "embed", "image"),
                          [](const auto& test) { return test.param; });
 
 const std::string kT5Folder = QKV_TEST_DATA "/pipelines/golden/t5";

@@ -31,6 +31,7 @@ inline const std::map<std::string, std::string>& training_options() {
        " --set model.d_model=32 --set model.d_ff=64 --max-length 32 --batch-tokens 512 --warmup-steps 1"},
       {"classify", "--train @/colours.tsv --valid @/colours.tsv " + kEncoder},
       {"tag", "--train @/tags.tsv --valid @/tags.tsv " + kEncoder},
+      {"answer", "--train @/questions.jsonl --valid @/questions.jsonl " + kEncoder},
       {"embed", "--train @/pairs.tsv --valid @/pairs.tsv --batch-pairs 16 --warmup-steps 1 --from " + kBert},
       {"image",
        "--train @/train-images --labels @/train-labels --valid @/valid-images --valid-labels @/valid-labels"
@@ -50,6 +51,7 @@ class TrainingTest : public CommandTest {
     train::testing_task::write_topics(scratch_ / "topics");
     scratch_.write("colours.tsv", colour_texts(60));
     scratch_.write("tags.tsv", tagged_words(30));
+    scratch_.write("questions.jsonl", coloured_questions(40));
     scratch_.write("pairs.tsv", train::testing_task::scored_pairs());
     write_bars(scratch_, "train", 96, 8);
     write_bars(scratch_, "valid", 30, 8);

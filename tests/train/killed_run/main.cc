@@ -13,6 +13,7 @@
 #include <string>
 
 #include "qkv/base/files.h"
+#include "qkv/train/tasks/answers/answer.h"
 #include "qkv/train/tasks/embed/embed.h"
 #include "qkv/train/tasks/image/image.h"
 #include "qkv/train/tasks/labels/classify.h"
@@ -35,6 +36,7 @@ struct Killer : TrainObserver {
 std::unique_ptr<Job> job_of(const std::string& task) {
   if (task == "classify") return std::make_unique<ClassifyJob>();
   if (task == "tag") return std::make_unique<TagJob>();
+  if (task == "answer") return std::make_unique<AnswerJob>();
   if (task == "embed") return std::make_unique<EmbedJob>();
   if (task == "image") return std::make_unique<ImageJob>();
   if (task == "lm") return std::make_unique<LmJob>();

@@ -163,6 +163,12 @@ TEST(Division, OfLabelledTextsAndWordsGivesTheSameBits) {
   tag.folder = scratch / "tag";
   testing::set_small(tag);
   expect_same_evaluation_of(tag);
+  AnswerJob answer;
+  answer.train = scratch.write("train-questions.txt", testing::coloured_questions(60));
+  answer.valid = scratch.write("valid-questions.txt", testing::coloured_questions(1500));
+  answer.folder = scratch / "answer";
+  testing::set_small(answer);
+  expect_same_evaluation_of(answer);
 }
 
 TEST(Division, OfSentencePairsGivesTheSameBits) {
@@ -307,6 +313,12 @@ TEST(NodeShare, OnlyOneRankOfANodeReadsTheLabels) {
   tag.valid = tag.train;
   testing::set_small(tag);
   expect_same_run_without_text(tag, words);
+  const Scratch questions;
+  AnswerJob answer;
+  answer.train = questions.write("train.txt", testing::coloured_questions(60));
+  answer.valid = answer.train;
+  testing::set_small(answer);
+  expect_same_run_without_text(answer, questions);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include "qkv/base/counted.h"
 #include "qkv/base/error.h"
 #include "qkv/base/log.h"
-#include "qkv/text/text_file.h"
 #include "qkv/train/ranks/node_share.h"
 
 namespace qkv::train {
@@ -23,54 +22,10 @@ void report(const char* name, const LabelRows& rows, const std::string& count, i
 
 }  // namespace
 
-void LabelJob::list(Settings& all) {
-  all.add("data.train", train, kBookkeeping)
-      .flag({"FILE", "Labelled texts to train on (default: the resumed run's)"});
-  all.add("data.valid", valid, kBookkeeping).flag({"FILE", "Labelled texts to validate on (default: none)"});
-  list_settings(all, encoder);
-  list_settings(all, task);
-}
-
-Job::Defaults LabelJob::short_run() const {
-  if (!encoder.from.empty()) return {};
-  return {{"model.layers", "2"},
-          {"model.d_model", "128"},
-          {"model.heads", "2"},
-          {"model.d_ff", "512"},
-          {"schedule.kind", "cosine"}};
-}
-
-void LabelJob::complete_task(const std::set<std::string>& given) {
-  if (encoder.from.empty()) return;
-  encoder.complete(given);
-  complete_fine_tuning(options, given);
-}
-
-void LabelJob::refuse_unused(const std::set<std::string>& given) const {
-  if (encoder.tokenizer.empty()) return;
-  refuse_given(given, {"vocabulary.size", "vocabulary.lowercase"},
-               "with vocabulary.tokenizer, which has its own");
-}
-
-TrainOptions LabelJob::trainer_options() const {
-  TrainOptions result = options;
-  result.schedule.d_model = encoder.shape.d_model;
-  return result;
-}
-
 void LabelJob::check() const {
-  if (train.empty()) throw UsageError("data.train: expected a file of training data, found none");
-  if (valid.empty() && options.patience > 0)
-    throw UsageError(concat("train.patience: expected 0 without validation data, found ", options.patience));
-  trainer_options().validate();
   check_settings();
-  // The folder to start from may have vanished since a run to resume was begun.
-  encoder.check(existing != IfRunExists::resume);
-  task.validate(encoder.shape.layers);
-  text::require_readable_again("data.train", train, "it is read several times");
-  text::require_readable_again("data.valid", valid, "it is read several times");
   const Data data = read_data(nullptr);
-  const bool knows_labels = encoder.from.empty() || existing != IfRunExists::resume;
+  const bool knows_labels = encoder.from.empty() || reads_start();
   if (!data.labels.empty() && knows_labels) data.require_labels(encoder.labels(target(), data.labels));
 }
 

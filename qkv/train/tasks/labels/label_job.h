@@ -10,24 +10,15 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/train/job.h"
-#include "qkv/train/tasks/labels/encoder_start.h"
+#include "qkv/train/tasks/labels/encoder_job.h"
 #include "qkv/train/tasks/labels/label_task.h"
 
 namespace qkv::train {
 
-struct LabelJob : Job {
-  std::filesystem::path train;
-  std::filesystem::path valid;  // empty: no validation
-  EncoderOptions encoder;
-  LabelOptions task;
-
-  void use_preset(std::string_view name) override { encoder.shape = models::shape_preset(name); }
-  bool has_validation() const override { return !valid.empty(); }
+struct LabelJob : EncoderJob {
   void check() const override;
   std::unique_ptr<Task> make_task(bool resumes, TrainObserver& observer,
                                   const std::atomic<bool>* stop) const override;
-  TrainOptions trainer_options() const override;  // passes d_model to the schedule
 
  protected:
   // The task's data, read again by each call.
@@ -51,16 +42,8 @@ struct LabelJob : Job {
                       const std::atomic<bool>* stop);
   // Throws DataError for invalid files.
   virtual Data read_data(const std::atomic<bool>* stop) const = 0;
-  virtual models::ClassificationTarget target() const = 0;
   // The number of what was read, for messages: "5 texts".
   virtual std::string count(const LabelRows& rows) const = 0;
-  void list(Settings& all) override;
-  virtual void check_settings() const {}
-  void refuse_unused(const std::set<std::string>& given) const override;
-
- private:
-  Defaults short_run() const override;
-  void complete_task(const std::set<std::string>& given) override;
 };
 
 template <class Texts>

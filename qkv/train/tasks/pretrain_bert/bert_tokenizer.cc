@@ -15,8 +15,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char *kJson = "tokenizer.json", *kWords = "vocab.txt", *kSettings = "tokenizer_config.json";
-constexpr std::array<std::string_view, 3> kBeside{kSettings, "special_tokens_map.json", "added_tokens.json"};
+constexpr const char *kBertJson = "tokenizer.json", *kBertWords = "vocab.txt",
+                     *kBertSettings = "tokenizer_config.json";
+constexpr std::array<std::string_view, 3> kBertOthers{kBertSettings, "special_tokens_map.json",
+                                                      "added_tokens.json"};
 
 }  // namespace
 
@@ -39,8 +41,8 @@ void BertTokenizer::save(const std::filesystem::path& folder, int64_t max_positi
   ordered_json settings = ordered_json::object();
   const char* usual_class = "PreTrainedTokenizerFast";
   for (const auto& [name, content] : files) {
-    if (name == kSettings) settings = ordered_json::parse(content);
-    if (name == kWords) usual_class = "BertTokenizer";
+    if (name == kBertSettings) settings = ordered_json::parse(content);
+    if (name == kBertWords) usual_class = "BertTokenizer";
   }
   const auto complete = [&](const char* key, const ordered_json& value) {
     if (!settings.contains(key) || settings[key].is_null()) settings[key] = value;
@@ -57,9 +59,9 @@ void BertTokenizer::save(const std::filesystem::path& folder, int64_t max_positi
   complete_token("pad_token", pad ? pad : tokenizer.id_of("[PAD]"));
   settings["model_max_length"] = max_positions;
   for (const auto& [name, content] : files) {
-    if (name != kSettings) write_file_atomically(folder / name, content);
+    if (name != kBertSettings) write_file_atomically(folder / name, content);
   }
-  write_file_atomically(folder / kSettings, settings.dump(2) + "\n");
+  write_file_atomically(folder / kBertSettings, settings.dump(2) + "\n");
 }
 
 BertTokenizer open_bert_tokenizer(const std::filesystem::path& path) {
@@ -70,23 +72,24 @@ BertTokenizer open_bert_tokenizer(const std::filesystem::path& path) {
   const bool is_folder = std::filesystem::is_directory(path);
   const std::filesystem::path folder = is_folder ? path : path.parent_path();
   const auto take = [&](std::string_view name) { return take_file(folder, name, result.files); };
-  const bool known = (is_folder || path.filename() == kJson) ? take(kJson) || (is_folder && take(kWords))
-                                                             : path.filename() == kWords && take(kWords);
+  const bool known = (is_folder || path.filename() == kBertJson)
+                         ? take(kBertJson) || (is_folder && take(kBertWords))
+                         : path.filename() == kBertWords && take(kBertWords);
   if (!known) {
-    throw DataError(concat(path.string(), ": expected a WordPiece tokenizer (", kJson, " or ", kWords,
+    throw DataError(concat(path.string(), ": expected a WordPiece tokenizer (", kBertJson, " or ", kBertWords,
                            "), found another"));
   }
-  for (const std::string_view name : kBeside) take(name);
+  for (const std::string_view name : kBertOthers) take(name);
   return result;
 }
 
 BertTokenizer train_bert_tokenizer(const text::TokenizerTraining& options, const std::atomic<bool>* stop) {
   std::string json = text::train_tokenizer(options, stop);
-  const text::Tokenizer tokenizer = text::Tokenizer::from_json(json, kJson);
+  const text::Tokenizer tokenizer = text::Tokenizer::from_json(json, kBertJson);
   BertTokenizer result{
-      .tokenizer = tokenizer, .vocabulary = data::MaskingVocabulary::of(tokenizer, kJson), .files = {}};
-  result.files.emplace_back(kJson, std::move(json));
-  result.files.emplace_back(kSettings, text::trained_tokenizer_config(options));
+      .tokenizer = tokenizer, .vocabulary = data::MaskingVocabulary::of(tokenizer, kBertJson), .files = {}};
+  result.files.emplace_back(kBertJson, std::move(json));
+  result.files.emplace_back(kBertSettings, text::trained_tokenizer_config(options));
   return result;
 }
 

@@ -1,0 +1,94 @@
+#include "qkv/train/tasks/answers/answer_rows.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "qkv/base/error.h"
+#include "qkv/base/parallel.h"
+#include "qkv/base/stop.h"
+
+namespace qkv::train {
+namespace {
+
+// The rows of the tokens that have the bytes from begin to end; nothing if the window lacks a part of them.
+std::optional<std::pair<int32_t, int32_t>> rows_of(const pipelines::AnswerTokens& tokens,
+                                                   const text::Encoding& encoding, size_t begin, size_t end) {
+  std::optional<std::pair<int32_t, int32_t>> found;
+  bool before = false, after = false;
+  for (const int64_t row : tokens.rows) {
+    const text::ByteRange bytes = encoding.offsets[static_cast<size_t>(row)];
+    before = before || bytes.begin <= begin;
+    after = after || bytes.end >= end;
+    if (bytes.end <= begin || bytes.begin >= end) continue;
+    if (!found) found.emplace(static_cast<int32_t>(row), 0);
+    found->second = static_cast<int32_t>(row);
+  }
+  return before && after ? found : std::nullopt;
+}
+
+struct Encoded {
+  std::vector<LabelRow> rows;
+  std::vector<pipelines::AnswerTokens> tokens;
+  bool reached = false;
+};
+
+Encoded encoded(const data::Questions& questions, const data::Question& question,
+                const text::Tokenizer& tokenizer, const text::Windows& windows) {
+  const std::optional<int32_t> none = tokenizer.special_tokens().cls;
+  const std::string& context = questions.contexts[question.context];
+  const auto fail = [&](const std::string& why) {
+    throw DataError(concat(questions.file.string(), ": ", question.where, ": ", why));
+  };
+  if (question.answers.empty() && !none)
+    fail("expected an answer, because the tokenizer has no [CLS] token to stand for none, found none");
+  const int64_t around = std::ssize(tokenizer.encode(question.question, "").ids),
+                room = windows.max_length - around;
+  if (room < 1)
+    fail(concat("question: expected at most ", windows.max_length - 1,
+                " tokens with the special ones (train.max_length ", windows.max_length,
+                " without one of the text), found ", around));
+  Encoded result;
+  for (text::Encoding& encoding : tokenizer.encode_windows(
+           question.question, context,
+           {.max_length = windows.max_length, .shared = std::min(windows.shared, room / 2)})) {
+    pipelines::AnswerTokens tokens = pipelines::answer_tokens(encoding, context, none);
+    const int32_t nothing = tokens.none ? static_cast<int32_t>(*tokens.none) : kNoLabel;
+    LabelRow row{.ids = {}, .types = {}, .labels = {nothing, nothing}};
+    if (!question.answers.empty()) {
+      const data::RightAnswer& answer = question.answers.front();
+      if (const auto rows = rows_of(tokens, encoding, answer.begin, answer.begin + answer.text.size())) {
+        row.labels = {rows->first, rows->second};
+        result.reached = true;
+      }
+    }
+    row.ids = std::move(encoding.ids);
+    row.types = std::move(encoding.type_ids);
+    result.rows.push_back(std::move(row));
+    result.tokens.push_back(std::move(tokens));
+  }
+  return result;
+}
+
+}  // namespace
+
+AnswerRows encode_answers(const data::Questions& questions, const text::Tokenizer& tokenizer,
+                          const text::Windows& windows, const std::atomic<bool>* stop) {
+  std::vector<Encoded> all(questions.items.size());
+  parallel_for(std::ssize(all), 16, [&](int64_t begin, int64_t end) {
+    throw_if_stopped(stop);
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      all[i] = encoded(questions, questions.items[i], tokenizer, windows);
+  });
+  AnswerRows result;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].reached && !questions.items[i].answers.empty()) ++result.unreached;
+    for (size_t w = 0; w < all[i].rows.size(); ++w) {
+      result.rows.items.push_back(std::move(all[i].rows[w]));
+      result.tokens.push_back(std::move(all[i].tokens[w]));
+      result.questions.push_back(i);
+    }
+  }
+  return result;
+}
+
+}  // namespace qkv::train
