@@ -319,13 +319,12 @@ struct Tokenizer::State {
     trim_offsets(given);
     const int64_t first = std::ssize(given.tokens[0].ids), second = std::ssize(given.tokens[1].ids);
     const int64_t room = windows.max_length - first - PostProcessing::added(layout(given));
-    if (windows.shared < 0 || room <= windows.shared) {
-      throw UsageError(concat("windows: expected room for more than ", std::max<int64_t>(windows.shared, 0),
-                              " tokens of the second text, found ", room, " (", windows.max_length,
-                              " without the ", first, " of the first text, and special tokens)"));
-    }
+    if (windows.shared < 0)
+      throw UsageError(concat("windows: shared: expected 0 or more, found ", windows.shared));
     std::vector<Encoding> result;
-    for (int64_t begin = 0, end = -1; end != second; begin += room - windows.shared) {
+    if (room < 1) return result;
+    const int64_t step = room - std::min(windows.shared, room / 2);
+    for (int64_t begin = 0, end = -1; end != second; begin += step) {
       end = std::min(begin + room, second);
       result.push_back(
           assembled(given, /*special_tokens=*/true, static_cast<size_t>(begin), static_cast<size_t>(end)));

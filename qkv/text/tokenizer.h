@@ -54,7 +54,7 @@ struct EncodeOptions {
 // How a second text that is too long is read in parts, each with the whole first text.
 struct Windows {
   int64_t max_length = 0;  // of a part, in tokens, first text and special tokens included
-  int64_t shared = 0;      // tokens of the second text that a part and the next one share
+  int64_t shared = 0;      // tokens of the second text in a part and the next one; at most half of a part's
 };
 
 struct DecodeOptions {
@@ -106,9 +106,9 @@ class Tokenizer {
   // are.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   Encoding encode(std::string_view first, std::string_view second, const EncodeOptions& options = {}) const;
-  // The pair in parts of at most max_length tokens, of which the last reaches the end of the second text; at
-  // least one. Throws UsageError as encode() does, and if there is no room for more than `shared` tokens of
-  // the second text.
+  // The pair in parts of at most max_length tokens, of which the last reaches the end of the second text.
+  // None if the first text leaves no room for a token of the second. Throws UsageError as encode() does, and
+  // for a negative `shared`.
   std::vector<Encoding> encode_windows(std::string_view first, std::string_view second,
                                        const Windows& windows) const;
 

@@ -34,6 +34,7 @@ TEXTS = {
     "embed": "A cat sleeps on the sofa.\nA cat naps on the old sofa.\nThe bank raised its interest rates.\nWhere is the station?",
     "classify": "A quiet film that stays with you for days.\nTwo hours that I will not get back.",
     "tag": "Ada Lovelace met Charles Babbage in London.\nThe Royal Society heard of the Analytical Engine.",
+    "answer": "Ada Lovelace met Charles Babbage.\nThey spoke of the Engine in Z\u00fcrich.",
     "fill-mask": "The capital of France is [MASK].",
 }
 HOSTILE = "<script>alert(1)</script> hostile <img src=x onerror=alert(1)> مرحبا שלום 👩‍👩‍👧 " + "w" * 150
@@ -177,6 +178,8 @@ class Page:
     def submit(self, panel, text=None):
         if text is not None:
             self.fill(f"#{panel}-text", text)
+        if panel == "read" and self.run("return !document.getElementById('read-question-label').hidden"):
+            self.fill("#read-question", "Whom did she meet? " + text[:20])
         self.run(f"document.querySelector('#{panel}-form .main').click()")
         self.idle(panel)
 
@@ -533,7 +536,7 @@ def check_others(page):
     page.submit("embed", "\n".join(f"Sentence number {i} {'is long ' * i}" for i in range(12)))
     for _ in looks(page):
         page.whole("embed-many")
-    for task in ("classify", "tag", "fill-mask"):
+    for task in ("classify", "tag", "answer", "fill-mask"):
         page.look(SIZES[1], False)
         page.open(f"#{task}")
         page.expect(page.one("#tab-read").get_attribute("aria-selected") == "true", f"#{task} opens its panel")
@@ -541,6 +544,14 @@ def check_others(page):
         for _ in looks(page):
             page.whole(task)
         page.look(SIZES[1], False)
+    page.open("#answer")
+    page.submit("read", TEXTS["answer"])
+    page.expect(page.one("#read-out mark").text == "Lovelace" and len(page.all("#read-out .name")) == 5, "the answer is marked in its text")
+    page.fill("#read-question", "")
+    page.run("document.querySelector('#read-form .main').click()")
+    page.expect(page.run("return document.activeElement.id") == "read-question", "an empty question is asked for")
+    page.open("#fill-mask")
+    page.submit("read", TEXTS["fill-mask"])
     page.expect(page.one("#read-out .name").text == "paris", "mask candidates")
     page.submit("read", "no mask\nA [MASK] and a [MASK].")
     page.expect(len(page.all("#read-out .error")) == 1 and len(page.all("#read-out .labels")) == 2, "an error and two masks")
@@ -634,7 +645,7 @@ def check_hostile(page):
         page.run("document.querySelectorAll('.target-words .word')[0].click()")
         page.wait("document.querySelectorAll('#menu button').length > 1", "alternatives of hostile text")
         page.snap("hostile-menu")
-        for panel, task in (("chat", "chat"), ("write", "write"), ("embed", "embed"), ("read", "classify"), ("read", "tag"), ("read", "fill-mask")):
+        for panel, task in (("chat", "chat"), ("write", "write"), ("embed", "embed"), ("read", "classify"), ("read", "tag"), ("read", "answer"), ("read", "fill-mask")):
             page.open("#" + task)
             if panel == "write":
                 page.fill("#write-max_tokens", "60")

@@ -25,7 +25,8 @@ FILES = {"/": ("index.html", "text/html; charset=utf-8"), "/page.css": ("page.cs
 MODELS = [("opus-mt-en-de", "translation", ["translate", "score", "attention"]), ("marian-small", "translation", ["translate"]),
           ("gpt2", "language", ["generate", "score", "attention"]), ("smollm2-instruct", "language", ["generate", "score", "attention", "chat"]),
           ("distilbert-sst2", "text", ["embed", "classify"]),
-          ("all-minilm-l6", "text", ["embed", "attention"]), ("bert-ner", "text", ["tag"]), ("bert-base", "text", ["fill-mask", "attention"]),
+          ("all-minilm-l6", "text", ["embed", "attention"]), ("bert-ner", "text", ["tag"]), ("roberta-squad2", "text", ["embed", "answer"]),
+          ("bert-base", "text", ["fill-mask", "attention"]),
           ("vit-base", "image", ["classify-image", "embed-image", "attention-image"])]
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> &amp; " + "Donaudampfschiff" * 9 + " مرحبا بالعالم 👩‍👩‍👧 שלום"
 GERMAN = {"the": "das", "small": "kleine", "house": "Haus", "by": "am", "river": "Fluss", "is": "ist", "old": "alt", "and": "und",
@@ -185,7 +186,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.seen.append((self.path, body))
         answers = {"/v1/translate": self.translate, "/v1/attention": self.attention, "/v1/completions": self.completions,
                    "/v1/chat/completions": self.chat,
-                   "/v1/embeddings": self.embeddings, "/v1/classify": self.classify, "/v1/tag": self.tag,
+                   "/v1/embeddings": self.embeddings, "/v1/classify": self.classify, "/v1/tag": self.tag, "/v1/answer": self.answer,
                    "/v1/fill-mask": self.fill_mask, "/v1/images/classify": self.image_labels,
                    "/v1/images/attention": self.image_attention}
         try:
@@ -306,6 +307,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     begin += len(part)
             results.append({"tokens": tokens})
         self.send({"results": results})
+
+    def answer(self, body):
+        text, words = body["text"], body["text"].split()
+        if not body["question"].strip():
+            raise Refused("question: expected text, found none")
+        answers = []
+        for word, probability in zip(dict.fromkeys(words[1::2] or words), (0.81, 0.09, 0.02, 0.004, 0.0003)):
+            begin = text.index(word)
+            answers.append({"text": word, "begin": len(text[:begin].encode()), "end": len((text[:begin] + word).encode()), "probability": probability})
+        self.send({"results": [{"answers": answers}]})
 
     def fill_mask(self, body):
         texts = body["text"] if isinstance(body["text"], list) else [body["text"]]

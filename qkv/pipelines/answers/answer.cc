@@ -1,6 +1,7 @@
 #include "qkv/pipelines/answers/answer.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "qkv/base/error.h"
 #include "qkv/pipelines/answers/spans.h"
@@ -21,6 +22,11 @@ int64_t window_of(const LoadedTextEncoder& encoder) {
 
 }  // namespace
 
+std::string long_question(const text::Tokenizer& tokenizer, std::string_view question, int64_t window) {
+  return concat("question: expected at most ", window - 1, " tokens with the special ones, as a window has ",
+                window, ", found ", tokenizer.encode(question, "").ids.size());
+}
+
 QuestionAnswerer::QuestionAnswerer(std::shared_ptr<const LoadedTextEncoder> encoder)
     : TextEncoderPipeline(std::move(encoder)) {
   require_head(model().config().labelled == models::ClassificationTarget::spans, this->encoder()->folder,
@@ -38,24 +44,22 @@ std::vector<AnswerRequest> QuestionAnswerer::prepare(std::string_view question, 
   if (const auto limit = model().config().max_positions; limit && window > *limit)
     throw UsageError(
         concat("window: expected at most ", *limit, " tokens (the model's limit), found ", window));
+  if (options.unanswerable && !tokenizer().special_tokens().cls)
+    throw UsageError(
+        "unanswerable: expected a tokenizer with a [CLS] token, which stands for no answer, found none");
   const auto failed = [](std::string error) { return std::vector<AnswerRequest>{{{{}, std::move(error)}}}; };
   for (const auto& [name, one] : {std::pair("question: ", question), {"", text}}) {
     if (const std::string error = text_error(one); !error.empty()) return failed(concat(name, error));
     if (text::is_blank(one)) return failed(concat(name, "expected text, found none"));
   }
-  // Tokens of a window that are not the text's.
-  const int64_t around = std::ssize(tokenizer().encode(question, "").ids), room = window - around;
-  if (room < 1)
-    return failed(concat("question: expected at most ", window - 1,
-                         " tokens with the special ones (the window's ", window,
-                         " without one of the text), found ", around));
   const auto shared_text = std::make_shared<const std::string>(text);
   std::vector<AnswerRequest> requests;
-  for (text::Encoding& encoding : tokenizer().encode_windows(
-           question, text, {.max_length = window, .shared = std::min(options.shared, room / 2)})) {
+  for (text::Encoding& encoding :
+       tokenizer().encode_windows(question, text, {.max_length = window, .shared = options.shared})) {
     requests.push_back({checked(std::move(encoding)), shared_text, options});
     if (!requests.back().error.empty()) return failed(requests.back().error);
   }
+  if (requests.empty()) return failed(long_question(tokenizer(), question, window));
   if (std::ranges::count(requests.front().encoding.text_index, int8_t{1}) == 0)
     return failed("expected text, found none");
   return requests;
@@ -83,28 +87,26 @@ AnsweredText QuestionAnswerer::finish(const AnswerRequest& request, const Tensor
 }
 
 AnsweredText QuestionAnswerer::merged(std::span<const AnsweredText> windows, const AnswerOptions& options) {
-  AnsweredText result;
-  std::optional<Answer> none;
+  std::vector<Answer> best;
+  std::unordered_map<std::string_view, size_t> places;  // of texts, in `best`
   for (const AnsweredText& window : windows) {
     if (!window.error.empty()) return {.answers = {}, .error = window.error};
     for (const Answer& answer : window.answers) {
-      if (answer.text.empty()) {
-        // A window without the answer is certain that it has none: the least certain one decides.
-        if (!none || answer.probability < none->probability) none = answer;
+      const auto [place, added] = places.emplace(answer.text, best.size());
+      if (added) {
+        best.push_back(answer);
         continue;
       }
-      const auto same = std::ranges::find(result.answers, answer.text, &Answer::text);
-      if (same == result.answers.end()) {
-        result.answers.push_back(answer);
-      } else if (same->probability < answer.probability) {
-        *same = answer;
-      }
+      // A window without the answer is certain that there is none: the least certain one decides.
+      Answer& known = best[place->second];
+      if (answer.text.empty() ? answer.probability < known.probability
+                              : answer.probability > known.probability)
+        known = answer;
     }
   }
-  if (none) result.answers.push_back(*none);
-  std::ranges::stable_sort(result.answers, std::greater(), &Answer::probability);
-  if (std::ssize(result.answers) > options.top) result.answers.resize(static_cast<size_t>(options.top));
-  return result;
+  std::ranges::stable_sort(best, std::greater(), &Answer::probability);
+  if (std::ssize(best) > options.top) best.resize(static_cast<size_t>(options.top));
+  return {.answers = std::move(best)};
 }
 
 std::vector<AnsweredText> QuestionAnswerer::operator()(std::span<const QuestionedText> items,

@@ -52,6 +52,9 @@ struct AnsweredText {
   std::string error = {};       // why there is no result; empty on success
 };
 
+// Why a question cannot be asked: its tokens leave no room in a window of this many.
+std::string long_question(const text::Tokenizer& tokenizer, std::string_view question, int64_t window);
+
 struct QuestionedText {
   std::string question, text;
 };
@@ -68,8 +71,8 @@ class QuestionAnswerer : public TextEncoderPipeline {
   explicit QuestionAnswerer(std::shared_ptr<const LoadedTextEncoder> encoder);
   explicit QuestionAnswerer(const std::filesystem::path& folder, const models::LoadOptions& options = {});
 
-  // At least one window; a single one with an error. Throws UsageError for an option out of range and a
-  // window beyond the model's positions.
+  // At least one window; a single one with an error. Throws UsageError for an option out of range, a
+  // window beyond the model's positions, and `unanswerable` if no token stands for that.
   std::vector<AnswerRequest> prepare(std::string_view question, std::string_view text,
                                      const AnswerOptions& options = {}) const;
   // Of one window. hidden: [tokens, d_model], from encode().

@@ -1164,7 +1164,6 @@ function openRead() {
   $('read-empty-text').textContent = about.empty;
   show('read-mask', task === 'fill-mask');
   show('read-question-label', task === 'answer');
-  $('read-question').required = task === 'answer';
   $('read-mask').textContent = `Insert ${mask}`;
   if (readShown !== task) {
     running.read?.abort();
@@ -1182,7 +1181,8 @@ $('read-mask').onclick = () => {
 function read() {
   const kind = task, value = $('read-text').value;
   const texts = (kind === 'answer' ? [value] : value.split('\n')).filter(text => text.trim());
-  if (!texts.length) { $('read-text').focus(); return; }
+  const empty = kind === 'answer' && !$('read-question').value.trim() ? 'read-question' : texts.length ? '' : 'read-text';
+  if (empty) { $(empty).focus(); return; }
   const body = {model: modelOf(kind).id, text: texts.length > 1 ? texts : texts[0]};
   if (kind === 'fill-mask') body.count = 5;
   if (kind === 'answer') Object.assign(body, {question: $('read-question').value, top: 5});

@@ -6,6 +6,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/base/stop.h"
+#include "qkv/pipelines/answers/answer.h"
 
 namespace qkv::train {
 namespace {
@@ -41,16 +42,10 @@ Encoded encoded(const data::Questions& questions, const data::Question& question
   };
   if (question.answers.empty() && !none)
     fail("expected an answer, because the tokenizer has no [CLS] token to stand for none, found none");
-  const int64_t around = std::ssize(tokenizer.encode(question.question, "").ids),
-                room = windows.max_length - around;
-  if (room < 1)
-    fail(concat("question: expected at most ", windows.max_length - 1,
-                " tokens with the special ones (train.max_length ", windows.max_length,
-                " without one of the text), found ", around));
   Encoded result;
-  for (text::Encoding& encoding : tokenizer.encode_windows(
-           question.question, context,
-           {.max_length = windows.max_length, .shared = std::min(windows.shared, room / 2)})) {
+  std::vector<text::Encoding> encodings = tokenizer.encode_windows(question.question, context, windows);
+  if (encodings.empty()) fail(pipelines::long_question(tokenizer, question.question, windows.max_length));
+  for (text::Encoding& encoding : encodings) {
     pipelines::AnswerTokens tokens = pipelines::answer_tokens(encoding, context, none);
     const int32_t nothing = tokens.none ? static_cast<int32_t>(*tokens.none) : kNoLabel;
     LabelRow row{.ids = {}, .types = {}, .labels = {nothing, nothing}};
