@@ -52,7 +52,7 @@ ordered_json json_of(const train::AnswerScores& scores, const train::AnswerRows&
     out[kind] = {{"questions", totals.questions}};
     out[kind].update(ordered_json(totals.means()));
   };
-  add("answerable", answerable);
+  if (answerable.questions > 0) add("answerable", answerable);
   add("unanswerable", scores.unanswerable);
   return out;
 }
@@ -83,7 +83,7 @@ void evaluate_answers(const AnswerArguments& arguments) {
                           "a question answering");
   const train::AnswerRows rows = train::encode_answers(
       questions, opened->tokenizer,
-      train::answer_windows(arguments.window, arguments.settings.shared, config.max_positions));
+      train::answer_windows("--window", arguments.window, arguments.settings.shared, config.max_positions));
   const auto scores = train::score_answers(*opened->model, questions, rows,
                                            arguments.settings.max_answer_tokens, kEvaluationTokens);
   const ordered_json result = json_of(*scores, rows);

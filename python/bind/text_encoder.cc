@@ -11,6 +11,7 @@
 #include "qkv/pipelines/rerank.h"
 #include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 #include "qkv/pipelines/tag.h"
+#include "qkv/pipelines/zero_shot/zero_shot.h"
 
 namespace qkv::python {
 namespace {
@@ -78,6 +79,19 @@ class TextEncoder {
                              }),
                     classifier,
                     [&](const pipelines::Classified& one) { return to_json(one, top.value_or(SIZE_MAX)); });
+  }
+
+  // By labels that the model was not trained on.
+  Texts classify_by(const Texts& texts, const Texts& labels, nb::dict given,
+                    std::optional<size_t> top) const {
+    const pipelines::ZeroShotClassifier classifier(encoder_);
+    pipelines::ZeroShotOptions options;
+    take_fields(given, options);
+    return released([&] {
+      return json_of_all(classifier(texts, labels, options), [&](const pipelines::Classified& one) {
+        return to_json(one, top.value_or(SIZE_MAX));
+      });
+    });
   }
 
   Texts fill_mask(const Texts& texts, int64_t count) const {
@@ -181,6 +195,8 @@ void bind_text_encoder(nb::module_& module) {
            nb::arg("on_progress").none())
       .def("classify", &TextEncoder::classify, nb::arg("texts"), nb::arg("seconds"), nb::arg("top").none(),
            without_gil)
+      .def("classify_by", &TextEncoder::classify_by, nb::arg("texts"), nb::arg("labels"), nb::arg("options"),
+           nb::arg("top").none())
       .def("fill_mask", &TextEncoder::fill_mask, nb::arg("texts"), nb::arg("count"), without_gil)
       .def("mask_token", &TextEncoder::mask_token)
       .def("tag", &TextEncoder::tag, nb::arg("texts"), nb::arg("words"), without_gil)

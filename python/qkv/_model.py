@@ -482,16 +482,37 @@ class TextEncoder(Model):
         }
         return _encoded(self._core, texts, batch_size, show_progress_bar, on_progress, options)
 
-    def classify(self, texts: str | tuple[str, str] | Iterable[str | tuple[str, str]], *, top: int | None = None) -> Any:
+    def classify(
+        self,
+        texts: str | tuple[str, str] | Iterable[str | tuple[str, str]],
+        *,
+        top: int | None = None,
+        labels: Iterable[str] | None = None,
+        hypothesis: str | None = None,
+        multi_label: bool | None = None,
+    ) -> Any:
         """The labels of a text or a pair of texts, [{"label", "probability"}, ...], most likely first; of several,
-        a list of such lists. top: the number of labels, default: all."""
+        a list of such lists. top: the number of labels, default: all.
+
+        labels: instead of the model's own, labels that it was not trained on. The model is one of natural language
+        inference, which tells how likely a text entails the hypothesis, "This example is {}." with a label in place of
+        {}. multi_label: several labels may apply to a text; each has a probability of its own.
+        """
         single = isinstance(texts, (str, tuple))
         items: list[Any] = [texts] if single else list(texts)  # type: ignore[arg-type]
         pairs = [item for item in items if isinstance(item, tuple)]
         if pairs and len(pairs) != len(items):
             raise _qkv.UsageError("classify: expected texts or pairs of texts, found both")
-        firsts = [first for first, _ in pairs] if pairs else items
-        found = [json.loads(one)["labels"] for one in self._core.classify(firsts, [pair[1] for pair in pairs], top)]
+        how = {name: value for name, value in (("hypothesis", hypothesis), ("multi_label", multi_label)) if value is not None}
+        if labels is None and how:
+            raise _qkv.UsageError(f"{', '.join(how)}: expected labels beside it, found none")
+        if labels is not None and pairs:
+            raise _qkv.UsageError("labels: expected texts, found pairs of texts")
+        if labels is not None:
+            core = self._core.classify_by(items, list(labels), how, top)
+        else:
+            core = self._core.classify([first for first, _ in pairs] if pairs else items, [pair[1] for pair in pairs], top)
+        found = [json.loads(one)["labels"] for one in core]
         return found[0] if single else found
 
     def fill_mask(self, texts: str | Iterable[str], *, count: int = 5) -> Any:

@@ -1,12 +1,15 @@
 #pragma once
 // Common base of the text encoder pipelines: tokenizes texts and runs the encoder.
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "qkv/base/error.h"
@@ -91,6 +94,59 @@ class TextEncoderPipeline {
           }
         },
         batch_tokens);
+    return results;
+  }
+
+  // The same of items that are several requests each: prepare(i) gives those of item i, finish(request,
+  // hidden) the result of one, merge(results) that of the item. Requests exist for some items at a time.
+  template <class Prepare, class Finish, class Merge>
+  auto run_parts(size_t items, int64_t batch_tokens, const Prepare& prepare, const Finish& finish,
+                 const Merge& merge) const {
+    using Part =
+        std::invoke_result_t<Finish, typename std::invoke_result_t<Prepare, size_t>::value_type, Tensor>;
+    std::vector<std::invoke_result_t<Merge, std::span<const Part>>> results;
+    results.reserve(items);
+    const int64_t enough =
+        std::max<int64_t>(16 * batch_tokens, 1 << 16);  // tokens, in batches of similar lengths
+    std::vector<std::invoke_result_t<Prepare, size_t>> requests;
+    for (size_t next = 0; next < items;) {
+      requests.clear();
+      for (int64_t tokens = 0; next < items && tokens < enough;) {
+        const size_t begin = requests.size(), count = std::min<size_t>(items - next, 16);
+        requests.resize(begin + count);
+        parallel_for(static_cast<int64_t>(count), 1, [&](int64_t from, int64_t to) {
+          for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i)
+            requests[begin + i] = prepare(next + i);
+        });
+        next += count;
+        for (size_t i = begin; i < requests.size(); ++i) {
+          for (const EncoderRequest& request : requests[i]) tokens += std::ssize(request.encoding.ids);
+        }
+      }
+      std::vector<std::vector<Part>> parts(requests.size());
+      std::vector<const EncoderRequest*> pointers;
+      std::vector<std::pair<size_t, size_t>> places;  // of each pointer: item and part
+      for (size_t i = 0; i < requests.size(); ++i) {
+        parts[i].resize(requests[i].size());
+        for (size_t k = 0; k < requests[i].size(); ++k) {
+          parts[i][k].error = requests[i][k].error;
+          pointers.push_back(&requests[i][k]);
+          places.emplace_back(i, k);
+        }
+      }
+      encode(
+          model(), pointers,
+          [&](size_t p, const Tensor& hidden) {
+            const auto [i, k] = places[p];
+            try {
+              parts[i][k] = finish(requests[i][k], hidden);
+            } catch (const Error& error) {
+              parts[i][k].error = error.what();
+            }
+          },
+          batch_tokens);
+      for (const std::vector<Part>& own : parts) results.push_back(merge(own));
+    }
     return results;
   }
 

@@ -314,20 +314,27 @@ struct Tokenizer::State {
     return assembled(given, options.special_tokens, 0, given.tokens.back().size());
   }
 
-  std::vector<Encoding> encode_windows(std::span<const std::string_view> pair, const Windows& windows) const {
+  std::vector<EncodedWindow> encode_windows(std::span<const std::string_view> pair,
+                                            const Windows& windows) const {
+    if (windows.shared < 0)
+      throw UsageError(concat("windows: shared: expected 0 or more, found ", windows.shared));
     Given given = tokenized(pair);
     trim_offsets(given);
     const int64_t first = std::ssize(given.tokens[0].ids), second = std::ssize(given.tokens[1].ids);
-    const int64_t room = windows.max_length - first - PostProcessing::added(layout(given));
-    if (windows.shared < 0)
-      throw UsageError(concat("windows: shared: expected 0 or more, found ", windows.shared));
-    std::vector<Encoding> result;
+    const int64_t around = first + PostProcessing::added(layout(given)), room = windows.max_length - around;
+    std::vector<EncodedWindow> result;
     if (room < 1) return result;
     const int64_t step = room - std::min(windows.shared, room / 2);
-    for (int64_t begin = 0, end = -1; end != second; begin += step) {
-      end = std::min(begin + room, second);
-      result.push_back(
-          assembled(given, /*special_tokens=*/true, static_cast<size_t>(begin), static_cast<size_t>(end)));
+    const int64_t count = second > room ? 1 + (second - room + step - 1) / step : 1;
+    if (count > Windows::kMaxTokens / windows.max_length + 1) {
+      throw UsageError(concat("windows: expected at most ", Windows::kMaxTokens, " tokens in all, found ",
+                              count, " windows of ", windows.max_length, " tokens, ", around,
+                              " of them not the text's"));
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const auto begin = static_cast<size_t>(i * step);
+      const auto end = static_cast<size_t>(std::min(i * step + room, second));
+      result.push_back({.encoding = assembled(given, /*special_tokens=*/true, begin, end), .begin = begin});
     }
     return result;
   }
@@ -353,8 +360,8 @@ Encoding Tokenizer::encode(std::string_view first, std::string_view second,
   return state().encode(both, options);
 }
 
-std::vector<Encoding> Tokenizer::encode_windows(std::string_view first, std::string_view second,
-                                                const Windows& windows) const {
+std::vector<EncodedWindow> Tokenizer::encode_windows(std::string_view first, std::string_view second,
+                                                     const Windows& windows) const {
   const std::string_view both[] = {first, second};
   return state().encode_windows(both, windows);
 }

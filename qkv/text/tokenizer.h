@@ -53,8 +53,16 @@ struct EncodeOptions {
 
 // How a second text that is too long is read in parts, each with the whole first text.
 struct Windows {
+  static constexpr int64_t kMaxTokens = 1 << 21;  // of all parts together
+
   int64_t max_length = 0;  // of a part, in tokens, first text and special tokens included
   int64_t shared = 0;      // tokens of the second text in a part and the next one; at most half of a part's
+};
+
+// A part of a pair.
+struct EncodedWindow {
+  Encoding encoding;
+  size_t begin = 0;  // its first token of the second text, counted in that text
 };
 
 struct DecodeOptions {
@@ -107,10 +115,10 @@ class Tokenizer {
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   Encoding encode(std::string_view first, std::string_view second, const EncodeOptions& options = {}) const;
   // The pair in parts of at most max_length tokens, of which the last reaches the end of the second text.
-  // None if the first text leaves no room for a token of the second. Throws UsageError as encode() does, and
-  // for a negative `shared`.
-  std::vector<Encoding> encode_windows(std::string_view first, std::string_view second,
-                                       const Windows& windows) const;
+  // None if the first text leaves no room for a token of the second. Throws UsageError as encode() does, for
+  // a negative `shared`, and for more tokens than kMaxTokens in all parts.
+  std::vector<EncodedWindow> encode_windows(std::string_view first, std::string_view second,
+                                            const Windows& windows) const;
 
   // Converts ids to text. Ids without a token are skipped (a model may have more rows than tokens). Invalid
   // UTF-8 becomes U+FFFD. With "clean_up_tokenization_spaces" in tokenizer_config.json, spaces before

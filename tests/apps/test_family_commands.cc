@@ -143,7 +143,13 @@ TEST_F(FamilyCommands, AnswerRefusesWhatItCannotRead) {
   expect_refused(command + "--question a --context @/none", 2, {"either --question or --context"}, "a\n");
   expect_refused(command + "--question ''", 2, {"--question: expected text, found none"}, "a\n");
   expect_refused(command + "--context @/none", 1, {"none"}, "a\n");
+  scratch_.write("blank", " \n");
+  expect_refused(command + "--context @/blank", 1, {"blank: expected text, found none"}, "a\n");
+  scratch_.write("bytes", "a\xff");
+  expect_refused(command + "--context @/bytes", 1, {"bytes: expected UTF-8"}, "a\n");
   expect_refused(command + "--question a --top 0", 2, {"--top: expected", "1 or more", "found 0"}, "a\n");
+  expect_refused(command + "--question a --max-answer-tokens 1001", 2,
+                 {"--max-answer-tokens: expected 1 to 1000, found 1001"}, "a\n");
   expect_refused(command + "--question a --window 21", 2,
                  {"window: expected at most 20 tokens (the model's limit), found 21"}, "a\n");
   const Outcome question = run(command + "--question 'a red dog' --window 6 a"),

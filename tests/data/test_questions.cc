@@ -71,6 +71,7 @@ TEST(Questions, RefusesWhatIsWrongNamingThePlace) {
   refused("a\xff", "file: expected UTF-8, found a malformed character at byte 1");
   refused("question,context\n", "file: expected JSON, found a syntax error at line 1");
   refused("[1, 2]", "file");
+  refused(R"({"question": "a", "contxt": "b"})", "file:1: expected a member 'context', found none");
   refused(R"({"data": []})", "file: expected questions, found none");
   refused(with("13}", "14}"),
           "data[0].paragraphs[0].qas[0].answers[0].answer_start: expected the character of the context where "

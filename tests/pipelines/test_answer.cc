@@ -39,8 +39,9 @@ struct Window {
     add(9, bytes, 1, word, first, last);
   }
   LikelyRanges likely(std::string_view text, int64_t count = 10, int64_t most = 15) const {
+    const std::vector<text::EncodedWindow> windows{{.encoding = encoding, .begin = 0}};
     return likely_ranges(Tensor::from(logits, {std::ssize(encoding.ids), 2}),
-                         answer_tokens(encoding, text, kNone), text, count, most);
+                         answer_tokens(windows, text, kNone).front(), text, count, most);
   }
 
   static constexpr int32_t kNone = 2;
@@ -110,6 +111,71 @@ TEST(LikelyRanges, OfEqualTextsAreOneAnswer) {
   double all = 1;
   for (const double x : {1.0, 1.2, 1.1}) all += std::exp(x);
   EXPECT_NEAR(found.ranges[0].probability, (std::exp(2) + std::exp(2.2)) / all / all, 1e-6);
+}
+
+// The number of answers changes nothing but their number.
+TEST(LikelyRanges, SumOverAllPlacesOfAText) {
+  Window window;
+  std::string text;
+  for (int i = 0; i < 300; ++i) {
+    text += i % 3 == 0 ? "a " : i % 3 == 1 ? "b " : "c ";
+    window.token({text.size() - 2, text.size() - 1}, i, static_cast<float>(i % 7) * 0.1f,
+                 static_cast<float>(i % 5) * 0.1f);
+  }
+  const LikelyRanges all = window.likely(text, 1000, 4), one = window.likely(text, 1, 4);
+  EXPECT_EQ(all.ranges.size(), 12U) << "three words, and three texts of each of two to four";
+  ASSERT_EQ(one.ranges.size(), 1U);
+  EXPECT_EQ(one.ranges[0].bytes, all.ranges[0].bytes);
+  EXPECT_EQ(one.ranges[0].probability, all.ranges[0].probability);
+  double sum = 0;
+  for (const LikelyRange& range : all.ranges) sum += range.probability;
+  EXPECT_LT(sum, 1);
+  EXPECT_GT(sum, 3.5 / 301);
+}
+
+// Bytes that no token has, as accents and soft hyphens, do not separate words; those at an end are the
+// word's.
+TEST(LikelyRanges, KeepWordsWithUnseenCharactersWhole) {
+  Window window;
+  const std::string text =
+      "Gyo\xcc\x8b"
+      "r soft\xc2\xadhyphen Tr\xcc\x8c.";
+  window.token({0, 3}, 0, 1, 0);
+  window.token({5, 6}, 0, 0, 1);  // after the accent
+  window.token({7, 11}, 1, 0, 0);
+  window.token({13, 19}, 1, 0, 0);  // after the hyphen
+  window.token({20, 22}, 2, 2, 2);  // before an accent
+  window.token({24, 25}, 3, -9, -9);
+  const LikelyRanges found = window.likely(text, 100);
+  const std::vector<std::string> texts = texts_of(found, text);
+  EXPECT_EQ(texts.size(), 10U);
+  EXPECT_EQ(texts[0], "Tr\xcc\x8c");
+  EXPECT_EQ(std::ranges::count(texts,
+                               "Gyo\xcc\x8b"
+                               "r"),
+            1);
+  EXPECT_EQ(std::ranges::count(texts, "soft\xc2\xadhyphen"), 1);
+}
+
+// Words that windows cut are whole in each; tokens of white space alone are no words.
+TEST(AnswerTokens, OfWindowsHaveWholeWords) {
+  Window first, second;
+  const std::string text = "ab cdef  gh";
+  first.token({0, 2}, 0, 0, 0);
+  first.token({3, 5}, 1, 1, 1);
+  second.token({3, 5}, 1, 0, 0);
+  second.token({5, 7}, 1, 1, 1);
+  second.token({7, 9}, 2, 5, 5);  // two spaces
+  second.token({9, 11}, 3, 0, 0);
+  const std::vector<text::EncodedWindow> windows{{first.encoding, 0}, {second.encoding, 1}};
+  const std::vector<AnswerTokens> tokens = answer_tokens(windows, text, Window::kNone);
+  ASSERT_EQ(tokens.size(), 2U);
+  EXPECT_EQ(tokens[0].words, (std::vector<text::ByteRange>{{0, 2}, {3, 7}}));
+  EXPECT_EQ(tokens[1].words, (std::vector<text::ByteRange>{{3, 7}, {9, 9}, {9, 11}}));
+  EXPECT_EQ(tokens[1].word, (std::vector<size_t>{0, 0, 1, 2}));
+  const LikelyRanges found = likely_ranges(Tensor::from(second.logits, {std::ssize(second.encoding.ids), 2}),
+                                           tokens[1], text, 10, 15);
+  EXPECT_EQ(texts_of(found, text), (std::vector<std::string>{"cdef", "cdef  gh", "gh"}));
 }
 
 TEST(LikelyRanges, RefuseTokensBeyondTheText) {
@@ -186,6 +252,18 @@ TEST(QuestionAnswerer, WindowsOverlap) {
   EXPECT_EQ(windows.back().encoding.offsets[windows.back().encoding.size() - 2].end, text.size());
   // At most half of the 5: 2 again.
   EXPECT_EQ(answerer.prepare("dog", text, {.window = 9, .shared = 100}).size(), windows.size());
+}
+
+// However long the question is, the windows of a text are bounded, before they are made.
+TEST(QuestionAnswerer, BoundsTheWindowsOfAText) {
+  const QuestionAnswerer answerer(kSpans);
+  std::string text;
+  while (text.size() < (1 << 20) - 4) text += "a ";
+  const std::vector<AnswerRequest> requests =
+      answerer.prepare("a red dog runs and a man sleeps in the blue house", text, {.shared = 1});
+  ASSERT_EQ(requests.size(), 1U);
+  expect_parts(requests[0].error,
+               {"windows: expected at most 2097152 tokens in all, found ", " windows of 20 tokens"});
 }
 
 TEST(QuestionAnswerer, RefusesWhatItCannotRead) {

@@ -97,7 +97,7 @@ TEST(OwnRoutes, AnswersEqualThePipeline) {
   std::string many;
   while (many.size() < (size_t{1} << 20) - 4) many += "a ";
   expect_error(post(service, "/v1/answer", {{"question", "a"}, {"text", {many, many}}, {"window", 8}}), 400,
-               {"text: expected windows of at most 1048576 tokens in all"});
+               {"text: expected at most 1048576 tokens in all"});
 }
 
 // Whatever the route, a text that is too long is refused before it is tokenized.

@@ -6,10 +6,11 @@
 
 #include "apps/cli/field_options.h"
 #include "apps/line_results.h"
-#include "qkv/base/files.h"
+#include "qkv/base/error.h"
 #include "qkv/pipelines/answers/answer.h"
 #include "qkv/pipelines/checks.h"
 #include "qkv/text/lines.h"
+#include "qkv/text/text_file.h"
 
 namespace qkv::apps {
 namespace {
@@ -42,14 +43,17 @@ std::string answer_text(const pipelines::AnsweredText& answered, int64_t line, b
 void answer(const AnswerArguments& arguments) {
   if (arguments.question.has_value() == arguments.context.has_value())
     throw UsageError("expected either --question or --context, found both or none");
-  std::string fixed;
+  std::string fixed;  // the question, or the text
   if (arguments.question) {
     fixed = *arguments.question;
     pipelines::require_text("--question", fixed);
     if (text::is_blank(fixed)) throw UsageError("--question: expected text, found none");
   } else {
-    fixed = read_file(*arguments.context);
-    pipelines::require_text(*arguments.context, fixed);
+    text::read_text_in_pieces(*arguments.context,
+                              [&](const char* data, size_t bytes) { fixed.append(data, bytes); });
+    std::string error = pipelines::text_error(fixed);
+    if (error.empty() && text::is_blank(fixed)) error = "expected text, found none";
+    if (!error.empty()) throw DataError(concat(*arguments.context, ": ", error));
   }
   const pipelines::QuestionAnswerer answerer(arguments.lines.model, arguments.lines.load);
   pipelines::AnswerOptions options;

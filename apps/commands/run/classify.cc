@@ -5,11 +5,13 @@
 #include <memory>
 #include <sstream>
 
+#include "apps/cli/field_options.h"
 #include "apps/image_options.h"
 #include "apps/line_results.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/images/images.h"
+#include "qkv/pipelines/zero_shot/zero_shot.h"
 
 namespace qkv::apps {
 namespace {
@@ -18,8 +20,23 @@ struct ClassifyArguments {
   LineArguments lines;
   ImageArguments images;
   pipelines::ClassifyOptions options;
+  std::string labels;
+  GivenFields zero_shot;
   std::optional<size_t> top;
 };
+
+// "sport, politics": without the spaces around the labels.
+std::vector<std::string> labels_of(const std::string& list) {
+  std::vector<std::string> labels;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string label = list.substr(begin, end - begin);
+    const size_t first = label.find_first_not_of(" \t"), last = label.find_last_not_of(" \t");
+    labels.push_back(first == label.npos ? "" : label.substr(first, last + 1 - first));
+    begin = end + 1;
+  }
+  return labels;
+}
 
 // `run` classifies a chunk of lines.
 template <class Run>
@@ -43,12 +60,24 @@ void classify_lines(const ClassifyArguments& arguments, Inputs inputs, const Run
 void classify(const ClassifyArguments& arguments) {
   const std::string& model = arguments.lines.model;
   const models::LoadOptions& load = arguments.lines.load;
+  if (arguments.labels.empty() && arguments.zero_shot.any())
+    throw UsageError("--hypothesis, --multi-label: expected --labels beside them, found none");
   if (models::folder_kind(model) == models::FolderKind::image) {
+    if (!arguments.labels.empty()) throw UsageError("--labels: only for text models");
     if (arguments.options.pairs) throw UsageError("--pairs: only for text models");
     const pipelines::ImageClassifier classifier(model, image_options(arguments.images), load);
     return classify_lines(arguments, Inputs::image_files, [&](auto paths) { return classifier(paths); });
   }
   require_no_images(arguments.images);
+  if (!arguments.labels.empty()) {
+    if (arguments.options.pairs) throw UsageError("--pairs: not with --labels");
+    const pipelines::ZeroShotClassifier classifier(model, load);
+    pipelines::ZeroShotOptions options;
+    arguments.zero_shot.apply(options);
+    const std::vector<std::string> labels = labels_of(arguments.labels);
+    return classify_lines(arguments, Inputs::texts,
+                          [&](auto texts) { return classifier(texts, labels, options); });
+  }
   const pipelines::TextClassifier classifier(model, load);
   classify_lines(arguments, Inputs::texts, [&](auto texts) { return classifier(texts, arguments.options); });
 }
@@ -63,7 +92,8 @@ void add_classify(Command& app) {
       "an image classifier (vit, deit): its inputs are names of PNG and JPEG files, and each result follows\n"
       "the name and a tab.",
       "qkv classify distilbert-sst2 'What a film!'\n  qkv classify vit-base-patch16-224 *.jpg --top 3\n"
-      "  qkv classify distilbert-sst2 < reviews.txt");
+      "  qkv classify distilbert-sst2 < reviews.txt\n"
+      "  qkv classify deberta-v3-base-mnli --labels 'sport, politics, music' --top 3 < news.txt");
   const auto arguments = std::make_shared<ClassifyArguments>();
   add_line_options(*command, arguments->lines, "Texts, or image files if the model is one of images");
   add_image_options(*command, arguments->images);
@@ -72,6 +102,10 @@ void add_classify(Command& app) {
       ->check(at_least(1));
   command->add_flag("--pairs", arguments->options.pairs,
                     "A tab separates two texts of a line, which are classified as a pair");
+  add_option(*command, "--labels", arguments->labels, "LABEL,...",
+             "Labels that the model was not trained on, instead of its own: for models of natural language\n"
+             "inference (default: the model's)");
+  add_field_options<pipelines::ZeroShotOptions>(*command, arguments->zero_shot, {""});
   run_on_ranks(*command, arguments->lines, [arguments] { classify(*arguments); });
 }
 

@@ -97,8 +97,9 @@ bool has_lines(std::string_view content) {
   const size_t begin = content.find_first_not_of(kWhiteSpace);
   std::string_view first = content.substr(begin, content.find('\n', begin) - begin);
   first = first.substr(0, first.find_last_not_of(kWhiteSpace) + 1);
-  return first.starts_with('{') && first.ends_with('}') && first.find("\"context\"") != first.npos &&
-         first.find("\"paragraphs\"") == first.npos;
+  const auto has = [&](std::string_view key) { return first.find(key) != first.npos; };
+  const bool squad = has("\"data\"") && (has("\"paragraphs\"") || !has("\"context\""));
+  return first.starts_with('{') && first.ends_with('}') && !squad;
 }
 
 }  // namespace

@@ -44,24 +44,30 @@ std::vector<AnswerRequest> QuestionAnswerer::prepare(std::string_view question, 
   if (const auto limit = model().config().max_positions; limit && window > *limit)
     throw UsageError(
         concat("window: expected at most ", *limit, " tokens (the model's limit), found ", window));
-  if (options.unanswerable && !tokenizer().special_tokens().cls)
-    throw UsageError(
-        "unanswerable: expected a tokenizer with a [CLS] token, which stands for no answer, found none");
   const auto failed = [](std::string error) { return std::vector<AnswerRequest>{{{{}, std::move(error)}}}; };
   for (const auto& [name, one] : {std::pair("question: ", question), {"", text}}) {
     if (const std::string error = text_error(one); !error.empty()) return failed(concat(name, error));
     if (text::is_blank(one)) return failed(concat(name, "expected text, found none"));
   }
+  std::vector<text::EncodedWindow> windows;
+  try {
+    windows = tokenizer().encode_windows(question, text, {.max_length = window, .shared = options.shared});
+  } catch (const UsageError& error) {  // too many, of this text
+    return failed(error.what());
+  }
+  if (windows.empty()) return failed(long_question(tokenizer(), question, window));
+  std::vector<AnswerTokens> tokens = answer_tokens(windows, text, tokenizer().special_tokens().cls);
+  if (tokens.front().rows.empty()) return failed("expected text, found none");
+  if (options.unanswerable && !tokens.front().none) {
+    throw UsageError(
+        "unanswerable: expected a tokenizer that adds a [CLS] token, which stands for no answer, found none");
+  }
   const auto shared_text = std::make_shared<const std::string>(text);
   std::vector<AnswerRequest> requests;
-  for (text::Encoding& encoding :
-       tokenizer().encode_windows(question, text, {.max_length = window, .shared = options.shared})) {
-    requests.push_back({checked(std::move(encoding)), shared_text, options});
+  for (size_t w = 0; w < windows.size(); ++w) {
+    requests.push_back({checked(std::move(windows[w].encoding)), shared_text, std::move(tokens[w]), options});
     if (!requests.back().error.empty()) return failed(requests.back().error);
   }
-  if (requests.empty()) return failed(long_question(tokenizer(), question, window));
-  if (std::ranges::count(requests.front().encoding.text_index, int8_t{1}) == 0)
-    return failed("expected text, found none");
   return requests;
 }
 
@@ -70,10 +76,8 @@ AnsweredText QuestionAnswerer::finish(const AnswerRequest& request, const Tensor
   if (!request.text) throw UsageError("answer: expected a request of prepare(), found one without a text");
   const Tensor logits = finite_logits(model().classifier_logits(hidden, Offsets::uniform(1, hidden.rows())));
   const AnswerOptions& options = request.options;
-  const AnswerTokens tokens =
-      answer_tokens(request.encoding, *request.text, tokenizer().special_tokens().cls);
   const LikelyRanges found =
-      likely_ranges(logits, tokens, *request.text, options.top, options.max_answer_tokens);
+      likely_ranges(logits, request.tokens, *request.text, options.top, options.max_answer_tokens);
   AnsweredText result;
   for (const auto& [bytes, probability] : found.ranges) {
     result.answers.push_back({.text = request.text->substr(bytes.begin, bytes.end - bytes.begin),
@@ -112,36 +116,11 @@ AnsweredText QuestionAnswerer::merged(std::span<const AnsweredText> windows, con
 std::vector<AnsweredText> QuestionAnswerer::operator()(std::span<const QuestionedText> items,
                                                        const AnswerOptions& options,
                                                        int64_t batch_tokens) const {
-  std::vector<std::vector<AnswerRequest>> requests(items.size());
-  parallel_for(std::ssize(items), 8, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-      requests[i] = prepare(items[i].question, items[i].text, options);
-  });
-  std::vector<std::vector<AnsweredText>> windows;
-  std::vector<const EncoderRequest*> pointers;
-  std::vector<std::pair<size_t, size_t>> places;  // of each pointer: item and window
-  for (size_t i = 0; i < items.size(); ++i) {
-    std::vector<AnsweredText>& own = windows.emplace_back();
-    for (size_t w = 0; w < requests[i].size(); ++w) {
-      own.push_back({.answers = {}, .error = requests[i][w].error});
-      pointers.push_back(&requests[i][w]);
-      places.emplace_back(i, w);
-    }
-  }
-  encode(
-      model(), pointers,
-      [&](size_t k, const Tensor& hidden) {
-        const auto [i, w] = places[k];
-        try {
-          windows[i][w] = finish(requests[i][w], hidden);
-        } catch (const Error& error) {
-          windows[i][w].error = error.what();
-        }
-      },
-      batch_tokens);
-  std::vector<AnsweredText> results;
-  for (const std::vector<AnsweredText>& own : windows) results.push_back(merged(own, options));
-  return results;
+  return run_parts(
+      items.size(), batch_tokens,
+      [&](size_t i) { return prepare(items[i].question, items[i].text, options); },
+      [this](const AnswerRequest& request, const Tensor& hidden) { return finish(request, hidden); },
+      [&](std::span<const AnsweredText> windows) { return merged(windows, options); });
 }
 
 }  // namespace qkv::pipelines

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "qkv/base/option_field.h"
+#include "qkv/pipelines/answers/spans.h"
 #include "qkv/pipelines/text_encoder.h"
 
 namespace qkv::pipelines {
@@ -23,7 +24,8 @@ struct AnswerOptions {
   template <class Self, class Visit>
   static void visit_fields(Self&& self, const Visit& visit) {
     visit({"top", "N", "Answers of a text, most likely first", at_least(1)}, self.top);
-    visit({"max_answer_tokens", "TOKENS", "Maximum tokens of an answer", at_least(1)},
+    visit({"max_answer_tokens", "TOKENS",
+           "Maximum tokens of an answer, before it is completed to whole words", between(1, 1000)},
           self.max_answer_tokens);
     visit({"unanswerable", "",
            "A text may lack the answer, which is then empty; for models trained with such questions (SQuAD "
@@ -62,6 +64,7 @@ struct QuestionedText {
 // One window of a text.
 struct AnswerRequest : EncoderRequest {
   std::shared_ptr<const std::string> text = {};
+  AnswerTokens tokens = {};
   AnswerOptions options = {};
 };
 

@@ -2,40 +2,74 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 #include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
+#include "qkv/text/steps/unicode.h"
 
 namespace qkv::pipelines {
 namespace {
 
 using text::ByteRange;
 
-// Ranges that are compared for equal texts, beyond the number of answers.
-constexpr size_t kMoreRanges = 100;
+// Without white space at its ends.
+ByteRange trimmed(std::string_view text, ByteRange range) {
+  auto [begin, end] = range;
+  while (begin < end) {
+    size_t next = begin;
+    if (!text::is_white_space(next_character(text, next))) break;
+    begin = next;
+  }
+  while (begin < end) {
+    const size_t last = previous_character(text, end);
+    size_t at = last;
+    if (!text::is_white_space(next_character(text, at))) break;
+    end = last;
+  }
+  return {begin, end};
+}
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool has_white_space(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    if (text::is_white_space(next_character(text, at))) return true;
+  }
+  return false;
+}
 
-// Adds a token: to the word of the previous one, if both are in one piece of the pre-tokenizer without white
+// The word of each token of a whole text.
+struct Words {
+  std::vector<size_t> of_token;
+  std::vector<ByteRange> ranges;
+};
+
+// A token continues the word of the previous one, if both are in one piece of the pre-tokenizer without white
 // space between them.
-void add_token(AnswerTokens& tokens, const text::Encoding& encoding, size_t t, std::string_view text) {
-  auto [begin, end] = encoding.offsets[t];
-  if (begin > end || end > text.size()) {
-    throw UsageError(concat("answer: expected tokens within the text of ", text.size(),
-                            " bytes, found bytes ", begin, " to ", end));
+Words words_of_tokens(std::string_view text, std::span<const ByteRange> offsets,
+                      std::span<const int32_t> pieces) {
+  Words words;
+  for (size_t t = 0; t < offsets.size(); ++t) {
+    const ByteRange own = trimmed(text, offsets[t]);
+    // From the end of the word to what is seen of the token: bytes that no token has may lie between.
+    const bool joined =
+        t > 0 && pieces[t] == pieces[t - 1] && own.begin < own.end &&
+        words.ranges.back().begin < words.ranges.back().end &&
+        (own.begin <= words.ranges.back().end ||
+         !has_white_space(text.substr(words.ranges.back().end, own.begin - words.ranges.back().end)));
+    if (joined) {
+      words.ranges.back().end = std::max(words.ranges.back().end, own.end);
+    } else {
+      words.ranges.push_back(own);
+    }
+    words.of_token.push_back(words.ranges.size() - 1);
   }
-  const bool spaced = begin < end && is_space(text[begin]);
-  while (begin < end && is_space(text[begin])) ++begin;
-  while (begin < end && is_space(text[end - 1])) --end;
-  const bool continues =
-      !tokens.rows.empty() && !spaced && begin <= tokens.words.back().end &&
-      encoding.word_index[t] == encoding.word_index[static_cast<size_t>(tokens.rows.back())];
-  if (continues) {
-    tokens.words.back().end = end;
-  } else {
-    tokens.words.push_back({begin, end});
+  // Normalizers remove accents; those at a word's end are its own.
+  for (ByteRange& word : words.ranges) {
+    for (size_t next = word.end; word.begin < word.end && next < text.size(); word.end = next) {
+      if (!text::is_mark(next_character(text, next))) break;
+    }
   }
-  tokens.rows.push_back(static_cast<int64_t>(t));
-  tokens.word.push_back(tokens.words.size() - 1);
+  return words;
 }
 
 struct Column {
@@ -55,74 +89,135 @@ Column normalised(const Tensor& logits, int64_t column, const AnswerTokens& toke
   return result;
 }
 
+// Hashes of parts of a text in constant time: polynomials modulo 2^64, of which the lower half is weak.
+class PartHash {
+ public:
+  explicit PartHash(std::string_view text) : begin_(text.data()), sums_{0}, powers_{1} {
+    for (const char c : text) {
+      sums_.push_back(sums_.back() * kBase + static_cast<uint8_t>(c) + 1);
+      powers_.push_back(powers_.back() * kBase);
+    }
+  }
+  size_t operator()(std::string_view part) const {
+    const auto from = static_cast<size_t>(part.data() - begin_), to = from + part.size();
+    const uint64_t hash = sums_[to] - sums_[from] * powers_[part.size()];
+    return hash ^ (hash >> 29);
+  }
+
+ private:
+  static constexpr uint64_t kBase = 0x9E3779B97F4A7C15u;
+  const char* begin_;
+  std::vector<uint64_t> sums_, powers_;  // of the first bytes
+};
+
 // In descending order of probabilities, then in that of the text.
 bool before(const LikelyRange& a, const LikelyRange& b) {
   if (a.probability != b.probability) return a.probability > b.probability;
   return std::pair(a.bytes.begin, a.bytes.end) < std::pair(b.bytes.begin, b.bytes.end);
 }
 
-// The `most` likeliest ranges of words, in order.
-std::vector<LikelyRange> ranges_of_words(const AnswerTokens& tokens, const Column& first, const Column& last,
-                                         size_t most, size_t max_tokens) {
-  std::vector<LikelyRange> ranges;  // a heap
-  std::vector<double> sums;         // of the ranges that begin with one word, by their last
-  for (size_t begin = 0, next = 0; begin < tokens.rows.size(); begin = next) {
-    const size_t word = tokens.word[begin];
-    sums.clear();
-    for (next = begin; next < tokens.rows.size() && tokens.word[next] == word; ++next) {
-      const size_t end = next + std::min(tokens.rows.size() - next, max_tokens);
-      sums.resize(std::max(sums.size(), tokens.word[end - 1] - word + 1));
-      for (size_t e = next; e < end; ++e) sums[tokens.word[e] - word] += first.tokens[next] * last.tokens[e];
-    }
-    for (size_t k = 0; k < sums.size(); ++k) {
-      const LikelyRange range{{tokens.words[word].begin, tokens.words[word + k].end}, sums[k]};
-      if (range.bytes.begin >= range.bytes.end) continue;
-      if (ranges.size() == most) {
-        if (!before(range, ranges.front())) continue;
-        std::ranges::pop_heap(ranges, before);
-        ranges.pop_back();
-      }
-      ranges.push_back(range);
-      std::ranges::push_heap(ranges, before);
-    }
+// The ranges of words of one window, by text.
+class RangesByText {
+ public:
+  // `window`: the bytes of its words.
+  RangesByText(std::string_view text, ByteRange window)
+      : text_(text.substr(window.begin, window.end - window.begin)),
+        begin_(window.begin),
+        found_(64, PartHash(text_)) {}
+
+  void add(const LikelyRange& range) {
+    const std::string_view part =
+        text_.substr(range.bytes.begin - begin_, range.bytes.end - range.bytes.begin);
+    const auto [place, added] = found_.try_emplace(part, Sum{range, range.probability});
+    if (added) return;
+    place->second.sum += range.probability;
+    if (before(range, place->second.best)) place->second.best = range;
   }
-  std::ranges::sort(ranges, before);
-  return ranges;
-}
+  std::vector<LikelyRange> best(size_t count) const {
+    std::vector<LikelyRange> ranges;
+    for (const auto& [part, found] : found_) ranges.push_back({found.best.bytes, found.sum});
+    const auto end = ranges.begin() + static_cast<std::ptrdiff_t>(std::min(count, ranges.size()));
+    std::partial_sort(ranges.begin(), end, ranges.end(), before);
+    ranges.erase(end, ranges.end());
+    return ranges;
+  }
+
+ private:
+  struct Sum {
+    LikelyRange best;
+    double sum;
+  };
+  std::string_view text_;
+  size_t begin_;
+  std::unordered_map<std::string_view, Sum, PartHash> found_;
+};
 
 }  // namespace
 
-AnswerTokens answer_tokens(const text::Encoding& encoding, std::string_view text,
-                           std::optional<int32_t> none) {
-  AnswerTokens tokens;
-  for (size_t t = 0; t < encoding.size(); ++t) {
-    if (encoding.text_index[t] == 1) add_token(tokens, encoding, t, text);
-    if (!tokens.none && encoding.text_index[t] < 0 && encoding.ids[t] == none)
-      tokens.none = static_cast<int64_t>(t);
+std::vector<AnswerTokens> answer_tokens(std::span<const text::EncodedWindow> windows, std::string_view text,
+                                        std::optional<int32_t> none) {
+  std::vector<AnswerTokens> result(windows.size());
+  std::vector<ByteRange> offsets;  // of the tokens of the whole text
+  std::vector<int32_t> pieces;
+  for (size_t w = 0; w < windows.size(); ++w) {
+    const auto& [encoding, begin] = windows[w];
+    for (size_t t = 0; t < encoding.size(); ++t) {
+      if (!result[w].none && encoding.text_index[t] < 0 && encoding.ids[t] == none)
+        result[w].none = static_cast<int64_t>(t);
+      if (encoding.text_index[t] != 1) continue;
+      const auto [from, to] = encoding.offsets[t];
+      if (from > to || to > text.size()) {
+        throw UsageError(concat("answer: expected tokens within the text of ", text.size(),
+                                " bytes, found bytes ", from, " to ", to));
+      }
+      const size_t token = begin + result[w].rows.size();
+      result[w].rows.push_back(static_cast<int64_t>(t));
+      if (token < offsets.size()) continue;
+      offsets.push_back(encoding.offsets[t]);
+      pieces.push_back(encoding.word_index[t]);
+    }
   }
-  return tokens;
+  const Words words = words_of_tokens(text, offsets, pieces);
+  for (size_t w = 0; w < windows.size(); ++w) {
+    AnswerTokens& tokens = result[w];
+    if (tokens.rows.empty()) continue;
+    const size_t first = words.of_token[windows[w].begin],
+                 last = words.of_token[windows[w].begin + tokens.rows.size() - 1];
+    for (size_t t = 0; t < tokens.rows.size(); ++t)
+      tokens.word.push_back(words.of_token[windows[w].begin + t] - first);
+    tokens.words.assign(words.ranges.begin() + static_cast<std::ptrdiff_t>(first),
+                        words.ranges.begin() + static_cast<std::ptrdiff_t>(last) + 1);
+  }
+  return result;
 }
 
 LikelyRanges likely_ranges(const Tensor& logits, const AnswerTokens& tokens, std::string_view text,
                            int64_t count, int64_t max_tokens) {
   const Column first = normalised(logits, 0, tokens), last = normalised(logits, 1, tokens);
-  const auto wanted = static_cast<size_t>(count);
   LikelyRanges result;
-  for (const LikelyRange& range :
-       ranges_of_words(tokens, first, last, wanted + kMoreRanges, static_cast<size_t>(max_tokens))) {
-    const auto text_of = [&](const LikelyRange& one) {
-      return text.substr(one.bytes.begin, one.bytes.end - one.bytes.begin);
-    };
-    const auto same = std::ranges::find(result.ranges, text_of(range), text_of);
-    if (same == result.ranges.end()) {
-      result.ranges.push_back(range);
-    } else {
-      same->probability += range.probability;
+  if (tokens.none) result.none = first.none * last.none;
+  if (tokens.rows.empty()) return result;
+  ByteRange window = tokens.words.front();
+  for (const ByteRange& word : tokens.words)
+    window = {std::min(window.begin, word.begin), std::max(window.end, word.end)};
+  RangesByText ranges(text, window);
+  std::vector<double> sums;  // of the ranges that begin with one word, by their last
+  for (size_t begin = 0, next = 0; begin < tokens.rows.size(); begin = next) {
+    const size_t word = tokens.word[begin];
+    sums.clear();
+    for (next = begin; next < tokens.rows.size() && tokens.word[next] == word; ++next) {
+      const size_t end = next + std::min(tokens.rows.size() - next, static_cast<size_t>(max_tokens));
+      sums.resize(std::max(sums.size(), tokens.word[end - 1] - word + 1));
+      for (size_t e = next; e < end; ++e) sums[tokens.word[e] - word] += first.tokens[next] * last.tokens[e];
+    }
+    const ByteRange from = tokens.words[word];
+    for (size_t k = 0; k < sums.size(); ++k) {
+      const ByteRange to = tokens.words[word + k];
+      if (from.begin < from.end && to.begin < to.end && from.begin < to.end)
+        ranges.add({{from.begin, to.end}, sums[k]});
     }
   }
-  std::ranges::stable_sort(result.ranges, std::greater(), &LikelyRange::probability);
-  if (result.ranges.size() > wanted) result.ranges.resize(wanted);
-  if (tokens.none) result.none = first.none * last.none;
+  result.ranges = ranges.best(static_cast<size_t>(count));
   return result;
 }
 

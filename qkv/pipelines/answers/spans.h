@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -13,10 +14,11 @@ namespace qkv::pipelines {
 
 // The tokens of a window that an answer may have: those of the second text.
 struct AnswerTokens {
-  std::vector<int64_t> rows;           // in the window
-  std::vector<size_t> word;            // of each, an index of `words`
-  std::vector<text::ByteRange> words;  // the pre-tokenizer's pieces, or parts of them between white space
-  std::optional<int64_t> none;         // the row that stands for no answer
+  std::vector<int64_t> rows;  // in the window
+  std::vector<size_t> word;   // of each, an index of `words`
+  // The pre-tokenizer's pieces, or parts of them between white space; empty for a token of white space alone.
+  std::vector<text::ByteRange> words;
+  std::optional<int64_t> none;  // the row that stands for no answer
 
   template <class Function>
   void members(const Function& function) {
@@ -24,10 +26,11 @@ struct AnswerTokens {
   }
 };
 
-// `none`: the first of these special tokens stands for no answer. Throws UsageError for a token beyond the
-// text.
-AnswerTokens answer_tokens(const text::Encoding& encoding, std::string_view text,
-                           std::optional<int32_t> none);
+// Of each window of a text. Words are whole, also where a window cuts them, with the marks (accents) at their
+// ends. `none`: the first of these special tokens stands for no answer. Throws UsageError for a token beyond
+// the text, which is UTF-8.
+std::vector<AnswerTokens> answer_tokens(std::span<const text::EncodedWindow> windows, std::string_view text,
+                                        std::optional<int32_t> none);
 
 struct LikelyRange {
   text::ByteRange bytes;
@@ -41,8 +44,8 @@ struct LikelyRanges {
 
 // logits: f32 [tokens, 2] on the host, of being the first and the last token of the answer. Both are
 // normalised over the answer's tokens and `none`. A span of at most max_tokens tokens has the product of its
-// two probabilities. A range has whole words and the sum of the spans that begin in its first word and end in
-// its last one; equal texts are one answer, at the place of the most likely.
+// two probabilities. A text has the sum of all spans that begin in the first word and end in the last one of
+// a place where it is, and the place of the likeliest.
 LikelyRanges likely_ranges(const Tensor& logits, const AnswerTokens& tokens, std::string_view text,
                            int64_t count, int64_t max_tokens);
 

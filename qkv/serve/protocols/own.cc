@@ -219,22 +219,58 @@ void fill_mask(Service& service, const ExchangeHandle& exchange) {
                                     [](const pipelines::FilledText& one) { return to_json(one); }));
 }
 
+RequestFields classify_fields() {
+  RequestFields fields{
+      model_field(), required("text", kTexts), flag("pairs", "A tab separates two texts"),
+      whole("top", between(1, INT32_MAX)),
+      optional("labels", "string | [string](..100)",
+               "Labels that the model was not trained on; for models of natural language inference")};
+  add_option_fields<pipelines::ZeroShotOptions>(fields, {""}, {}, false);
+  return fields;
+}
+
 void classify(Service& service, const ExchangeHandle& exchange) {
   Fields fields(*exchange);
   const ModelHandle model = service.models().find(fields.text("model"), "classify");
-  const pipelines::TextClassifier& classifier = *model->pipelines().classifier;
   const std::vector<std::string> texts = fields.texts("text");
   const pipelines::ClassifyOptions options{.pairs = fields.boolean("pairs")};
   const auto top = static_cast<size_t>(fields.integer("top").value_or(INT32_MAX));
+  const std::vector<std::string> labels =
+      fields.find("labels") ? fields.texts("labels") : std::vector<std::string>();
+  pipelines::ZeroShotOptions how;
+  const bool asks = fields.read(how, {});
   fields.done();
-  encode<pipelines::Classified>(
+  const auto done = sender<pipelines::Classified>(
+      exchange, model, "results", [top](const pipelines::Classified& one) { return to_json(one, top); });
+  if (labels.empty()) {
+    if (asks) throw HttpError(400, "hypothesis, multi_label: expected labels beside them, found none");
+    const pipelines::TextClassifier& classifier = *model->pipelines().classifier;
+    return encode<pipelines::Classified>(
+        *model->text_encoder(), exchange->call(model), texts.size(),
+        [&](size_t i) { return classifier.prepare(texts[i], options); },
+        [&classifier](const pipelines::EncoderRequest& request, const Tensor& hidden) {
+          return classifier.finish(request, hidden);
+        },
+        done);
+  }
+  if (options.pairs) throw HttpError(400, "pairs: expected none with labels, found true");
+  if (!model->pipelines().zero_shot)
+    throw HttpError(
+        400, concat("labels: expected a model of natural language inference, with a label entailment, found ",
+                    model->name()));
+  const pipelines::ZeroShotClassifier& classifier = *model->pipelines().zero_shot;
+  require_short("labels", *std::ranges::max_element(labels, {}, &std::string::size),
+                texts.size() * labels.size());
+  encode_parts<pipelines::Entailment>(
       *model->text_encoder(), exchange->call(model), texts.size(),
-      [&](size_t i) { return classifier.prepare(texts[i], options); },
+      [&](size_t i) { return classifier.prepare(texts[i], labels, how); },
       [&classifier](const pipelines::EncoderRequest& request, const Tensor& hidden) {
         return classifier.finish(request, hidden);
       },
-      sender<pipelines::Classified>(exchange, model, "results",
-                                    [top](const pipelines::Classified& one) { return to_json(one, top); }));
+      [labels, how](std::span<const pipelines::Entailment> parts) {
+        return pipelines::ZeroShotClassifier::merged(parts, labels, how);
+      },
+      done);
 }
 
 void tag(Service& service, const ExchangeHandle& exchange) {
@@ -279,40 +315,20 @@ void answer(Service& service, const ExchangeHandle& exchange) {
   fields.read(options, answer_limits());
   fields.done();
   require_short("question", question, texts.size());
-  // Each window is a request of its own.
-  constexpr size_t kMaxTokens = 1 << 20;
-  std::vector<pipelines::AnswerRequest> windows;
-  std::vector<size_t> ends;  // of the windows of each text
-  const CallHandle call = exchange->call(model);
-  size_t bytes = 0, tokens = 0;
-  for (const std::string& text : texts) {
-    call->require_wanted();
+  size_t bytes = 0;
+  for (const std::string& text : texts)
     add_bytes(bytes, static_cast<size_t>(options.top) * (text.size() + 100), kMaxRepeatedBytes);
-    for (pipelines::AnswerRequest& window : answerer.prepare(question, text, options)) {
-      tokens += window.encoding.size();
-      windows.push_back(std::move(window));
-    }
-    ends.push_back(windows.size());
-    if (tokens > kMaxTokens)
-      throw HttpError(400,
-                      concat("text: expected windows of at most ", kMaxTokens, " tokens in all, found more"));
-  }
-  const auto send = sender<pipelines::AnsweredText>(
-      exchange, model, "results", [](const pipelines::AnsweredText& one) { return to_json(one); });
-  encode<pipelines::AnsweredText>(
-      *model->text_encoder(), call, windows.size(), [&](size_t i) { return std::move(windows[i]); },
+  encode_parts<pipelines::AnsweredText>(
+      *model->text_encoder(), exchange->call(model), texts.size(),
+      [&](size_t i) { return answerer.prepare(question, texts[i], options); },
       [&answerer](const pipelines::AnswerRequest& request, const Tensor& hidden) {
         return answerer.finish(request, hidden);
       },
-      [send, ends, options](const std::vector<pipelines::AnsweredText>& found,
-                            const std::exception_ptr& error) {
-        std::vector<pipelines::AnsweredText> results;
-        for (size_t i = 0, begin = 0; !error && i < ends.size(); begin = ends[i++]) {
-          results.push_back(
-              pipelines::QuestionAnswerer::merged(std::span(found).subspan(begin, ends[i] - begin), options));
-        }
-        send(std::move(results), error);
-      });
+      [options](std::span<const pipelines::AnsweredText> windows) {
+        return pipelines::QuestionAnswerer::merged(windows, options);
+      },
+      sender<pipelines::AnsweredText>(exchange, model, "results",
+                                      [](const pipelines::AnsweredText& one) { return to_json(one); }));
 }
 
 // Work for the model's serial worker: `work` returns the answer.
@@ -492,9 +508,8 @@ std::vector<Route> own_routes() {
       post("/v1/fill-mask", fill_mask, "Predict masked tokens.",
            {model, text, whole("count", between(1, 1000), "", "5")},
            results("{masks: [[{token: string, id: integer(0..), probability: number, text: string}]]}")),
-      post("/v1/classify", classify, "Classify texts.",
-           {model, text, flag("pairs", "A tab separates two texts"), whole("top", between(1, INT32_MAX))},
-           results("{labels: Labels}")),
+      post("/v1/classify", classify, "Classify texts, by the labels of the model or by given ones.",
+           classify_fields(), results("{labels: Labels}")),
       post(
           "/v1/tag", tag, "Label the tokens or words of texts.",
           {model, text,

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "qkv/pipelines/generate.h"
@@ -68,6 +69,41 @@ void encode(EncodeWorker<Input>& encoder, const CallHandle& call, size_t inputs,
   }
   if (!jobs.empty()) encoder.submit(call, std::move(jobs));
   for (const auto& [i, error] : errors) gather->put(i, failed_result<Result>(error));
+}
+
+// Tokens of all requests of a call whose inputs are several each.
+inline constexpr size_t kMaxPartTokens = 1 << 20;
+
+// Likewise texts that are several requests each: prepare(i) gives those of text i, merge(results) the result
+// of one text. Throws HttpError (400) for more tokens than kMaxPartTokens.
+template <class Part, class Prepare, class Finish, class Merge>
+void encode_parts(TextWorker& encoder, const CallHandle& call, size_t texts, const Prepare& prepare,
+                  const Finish& finish, const Merge& merge,
+                  typename Gather<std::invoke_result_t<Merge, std::span<const Part>>>::Done done) {
+  typename std::invoke_result_t<Prepare, size_t> parts;
+  std::vector<size_t> ends;  // of the parts of each text
+  size_t tokens = 0;
+  for (size_t i = 0; i < texts; ++i) {
+    call->require_wanted();
+    for (auto& part : prepare(i)) {
+      tokens += part.encoding.size();
+      parts.push_back(std::move(part));
+    }
+    ends.push_back(parts.size());
+    if (tokens > kMaxPartTokens) {
+      throw HttpError(400, concat("text: expected at most ", kMaxPartTokens,
+                                  " tokens in all, counted in each window and with each label, found more"));
+    }
+  }
+  encode<Part>(
+      encoder, call, parts.size(), [&](size_t i) { return std::move(parts[i]); }, finish,
+      [merge, ends = std::move(ends), done = std::move(done)](const std::vector<Part>& found,
+                                                              const std::exception_ptr& error) {
+        std::vector<std::invoke_result_t<Merge, std::span<const Part>>> results;
+        for (size_t i = 0, begin = 0; !error && i < ends.size(); begin = ends[i++])
+          results.push_back(merge(std::span(found).subspan(begin, ends[i] - begin)));
+        done(std::move(results), error);
+      });
 }
 
 }  // namespace qkv::serve

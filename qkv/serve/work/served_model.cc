@@ -69,6 +69,7 @@ struct Opener {
     if (config.labelled == models::ClassificationTarget::texts) {
       pipelines.classifier.emplace(model);
       tasks.emplace_back("classify");
+      if (qkv::pipelines::ZeroShotClassifier::fits(config)) pipelines.zero_shot.emplace(model);
       if (config.labels.size() == 1) {
         pipelines.reranker.emplace(model);
         pipelines.rerank_options = pipelines.reranker->default_options();

@@ -23,6 +23,7 @@
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/tools/call_format.h"
 #include "qkv/pipelines/translate.h"
+#include "qkv/pipelines/zero_shot/zero_shot.h"
 #include "qkv/serve/work/decode_worker.h"
 #include "qkv/serve/work/encode_worker.h"
 #include "qkv/serve/work/serial_worker.h"
@@ -48,6 +49,7 @@ struct Pipelines {
   std::optional<pipelines::TextEmbedder> embedder;
   pipelines::TextEmbedOptions embed_options;  // the folder's
   std::optional<pipelines::TextClassifier> classifier;
+  std::optional<pipelines::ZeroShotClassifier> zero_shot;
   std::optional<pipelines::Reranker> reranker;
   pipelines::RerankOptions rerank_options;  // the folder's
   std::optional<pipelines::TokenTagger> tagger;

@@ -260,8 +260,11 @@ TEST_F(FineTuning, OfAClassifierFromALanguageModel) {
     EXPECT_GT(result(concat("evaluate classify ", model, " --test @/colours.tsv"))["accuracy"], 0.9) << model;
   output(line + "--from %hub/SmolLM2-135M --lora 2 --max-steps 1 --out @/over-base");
   output("classify %hub/SmolLM2-135M --adapter @/over-base", "red\n");
+  expect_refused("train answer --train @/questions.jsonl --out @/answers --from %hub/SmolLM2-135M", 2,
+                 {"model.from ", "SmolLM2-135M: expected a text encoder with a question answering head",
+                  "found a model of the family llama"});
   expect_refused("train tag --train @/tags.tsv --out @/tagged --from %hub/SmolLM2-135M", 2,
-                 {"LlamaForSequenceClassification"});
+                 {"model.from ", "SmolLM2-135M: expected a text encoder with a token classification head"});
 }
 
 TEST_F(FineTuning, OfVectorsFromALanguageModel) {

@@ -208,6 +208,8 @@ TEST(AnswerTask, RefusesSettingsAndDataByName) {
     TrainObserver observer;
     expect_throw<UsageError>(message, [&] { run_job(own.job, observer); });
   };
+  refused("train.max_length", "21",
+          "train.max_length: expected at most 20 tokens (the model's limit), found 21");
   refused("data.shared", "-1", "data.shared: expected 0 or more");
   refused("valid.max_answer_tokens", "0", "valid.max_answer_tokens: expected 1 or more");
   refused("data.train", "", "data.train: expected a file of training data, found none");

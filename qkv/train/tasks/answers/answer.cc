@@ -43,14 +43,21 @@ std::string content_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-text::Windows answer_windows(int64_t max_length, int64_t shared, std::optional<int64_t> model_limit) {
-  const int64_t limit = model_limit.value_or(kUsualWindow);
-  return {.max_length = max_length > 0 ? std::min(max_length, limit) : std::min(limit, kUsualWindow),
-          .shared = shared};
+text::Windows answer_windows(const char* setting, int64_t max_length, int64_t shared,
+                             std::optional<int64_t> model_limit) {
+  if (model_limit && max_length > *model_limit) {
+    throw UsageError(concat(setting, ": expected at most ", *model_limit,
+                            " tokens (the model's limit), found ", max_length));
+  }
+  return {
+      .max_length = max_length > 0 ? max_length : std::min(model_limit.value_or(kUsualWindow), kUsualWindow),
+      .shared = shared};
 }
 
 void AnswerJob::list(Settings& all) {
   EncoderJob::list(all);
+  all.flag("model.from",
+           {"DIR", "Encoder of texts (bert, deberta-v2, ...) to start from (default: random weights)"});
   all.flag("data.train", {"FILE", "Questions with answers to train on (default: the resumed run's)"});
   all.flag("data.valid", {"FILE", "Questions with answers to validate on (default: none)"});
   all.flag("train.max_length",
@@ -76,7 +83,8 @@ std::unique_ptr<Task> AnswerJob::make_task(bool resumes, TrainObserver& observer
       encoder, folder, resumes, [&](const std::filesystem::path& file) { write_questions(questions, file); },
       stop);
   start.label(target(), {}, models::ProblemType::single_label);
-  const text::Windows windows = answer_windows(task.max_length, answers.shared, start.config.max_positions);
+  const text::Windows windows =
+      answer_windows("train.max_length", task.max_length, answers.shared, start.config.max_positions);
 
   observer.on_stage("tokenizing");
   AnswerTask::Inputs inputs{.encoder = std::move(start),

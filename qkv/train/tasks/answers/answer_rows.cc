@@ -42,11 +42,17 @@ Encoded encoded(const data::Questions& questions, const data::Question& question
   };
   if (question.answers.empty() && !none)
     fail("expected an answer, because the tokenizer has no [CLS] token to stand for none, found none");
-  Encoded result;
-  std::vector<text::Encoding> encodings = tokenizer.encode_windows(question.question, context, windows);
-  if (encodings.empty()) fail(pipelines::long_question(tokenizer, question.question, windows.max_length));
-  for (text::Encoding& encoding : encodings) {
-    pipelines::AnswerTokens tokens = pipelines::answer_tokens(encoding, context, none);
+  std::vector<text::EncodedWindow> parts;
+  try {
+    parts = tokenizer.encode_windows(question.question, context, windows);
+  } catch (const UsageError& error) {
+    fail(error.what());
+  }
+  if (parts.empty()) fail(pipelines::long_question(tokenizer, question.question, windows.max_length));
+  Encoded result{.rows = {}, .tokens = pipelines::answer_tokens(parts, context, none)};
+  for (size_t w = 0; w < parts.size(); ++w) {
+    text::Encoding& encoding = parts[w].encoding;
+    const pipelines::AnswerTokens& tokens = result.tokens[w];
     const int32_t nothing = tokens.none ? static_cast<int32_t>(*tokens.none) : kNoLabel;
     LabelRow row{.ids = {}, .types = {}, .labels = {nothing, nothing}};
     if (!question.answers.empty()) {
@@ -59,7 +65,6 @@ Encoded encoded(const data::Questions& questions, const data::Question& question
     row.ids = std::move(encoding.ids);
     row.types = std::move(encoding.type_ids);
     result.rows.push_back(std::move(row));
-    result.tokens.push_back(std::move(tokens));
   }
   return result;
 }

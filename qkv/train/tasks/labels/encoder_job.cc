@@ -46,7 +46,7 @@ void EncoderJob::check_settings() const {
     throw UsageError(concat("train.patience: expected 0 without validation data, found ", options.patience));
   trainer_options().validate();
   // The folder to start from may have vanished since a run to resume was begun.
-  encoder.check(reads_start());
+  encoder.check(reads_start(), target());
   task.validate(encoder.shape.layers);
   text::require_readable_again("data.train", train, "it is read several times");
   text::require_readable_again("data.valid", valid, "it is read several times");

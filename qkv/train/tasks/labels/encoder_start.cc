@@ -40,6 +40,20 @@ TrainedTokenizer trained_tokenizer(const EncoderOptions& options, const std::fil
   return {.tokenizer = std::move(tokenizer), .files = std::move(files)};
 }
 
+// As its models are written.
+void require_head(const StartFolder& start, ClassificationTarget target) {
+  const models::EncoderFamily* const family = models::find_family(models::encoder_families(), start.family());
+  const auto has = [target](const models::ModelClass& one) { return one.labelled == target; };
+  // The last token of a language model, which has seen the others, is classified, too.
+  if (target == ClassificationTarget::texts ||
+      (family != nullptr && std::ranges::any_of(family->classes, has)))
+    return;
+  throw UsageError(
+      concat("model.from ", start.from().string(), ": expected a text encoder with a ",
+             target == ClassificationTarget::spans ? "question answering" : "token classification",
+             " head (bert, roberta, deberta-v2, ...), found a model of the family ", start.family()));
+}
+
 // In transformers, the tokenizer then cuts texts as in training.
 void write_max_length(const std::filesystem::path& run, int64_t max_length) {
   using nlohmann::ordered_json;
@@ -79,7 +93,7 @@ void EncoderOptions::complete(const std::set<std::string>& given) {
   take_given(shape, wanted, given);
 }
 
-void EncoderOptions::check(bool reads_from) const {
+void EncoderOptions::check(bool reads_from, ClassificationTarget target) const {
   if (from.empty()) {
     validate_model(shape);
     if (vocabulary_size < 8)
@@ -88,6 +102,7 @@ void EncoderOptions::check(bool reads_from) const {
   } else if (reads_from) {
     const StartFolder start(from, FolderKind::encoder, {}, /*resumes=*/false);
     start.tokenizer(start.text_encoder_config().vocabulary);
+    require_head(start, target);
   }
 }
 

@@ -32,7 +32,8 @@ struct EncoderOptions {
 
   void complete(const std::set<std::string>& given);
   // `reads_from`: false in a resumed run, whose folder `from` may have vanished.
-  void check(bool reads_from) const;
+  // Throws UsageError for a folder whose family has no such head.
+  void check(bool reads_from, models::ClassificationTarget target) const;
   // The labels that a new run has, if its training data have these.
   std::vector<std::string> labels(models::ClassificationTarget target,
                                   const std::vector<std::string>& found) const;

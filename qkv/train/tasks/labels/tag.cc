@@ -25,6 +25,8 @@ void write_sentences(const data::TaggedSentences& sentences, const std::filesyst
 
 void TagJob::list(Settings& all) {
   LabelJob::list(all);
+  all.flag("model.from",
+           {"DIR", "Encoder of texts (bert, deberta-v2, ...) to start from (default: random weights)"});
   all.flag("data.train", {"FILE", "Tagged sentences to train on (default: the resumed run's)"});
   all.flag("data.valid", {"FILE", "Tagged sentences to validate on (default: none)"});
   all.add("data.word_column", format.word_column, kDecidesWeights).flag({"N", "Column of the words, from 1"});
