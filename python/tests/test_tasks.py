@@ -36,6 +36,19 @@ def test_classifications_are_those_of_the_command(encoder, command):
         encoder.classify([TEXTS[0], pairs[0]])
 
 
+def test_labels_are_those_of_the_command(command, encoder):
+    folder = ROOT / "tests" / "apps" / "golden" / "hub" / "nli-deberta-v3-small"
+    model, texts = qkv.open(folder), ["a red dog", "the man"]
+    flags = ["--labels", "red,a man", "--hypothesis", "It is {}", "--multi-label"]
+    expected = command("classify", folder, "--json", *flags, text=lines_of(texts), as_json=True)
+    assert model.classify(texts, labels=["red", "a man"], hypothesis="It is {}", multi_label=True) == [one["labels"] for one in expected]
+    assert model.classify(texts[0], labels=["red", "a man"], top=1)[0]["label"] in ("red", "a man")
+    with pytest.raises(qkv.UsageError, match="multi_label: expected labels beside it, found none"):
+        model.classify(texts, multi_label=True)
+    with pytest.raises(qkv.DataError, match="expected a model of natural language inference"):
+        encoder.classify(texts, labels=["red"])
+
+
 def test_masks_are_filled_as_by_the_command(command):
     model = qkv.open(MODELS / "bert_masked")
     texts = [f"a man {model.mask_token} in the house.", f"the {model.mask_token} dog {model.mask_token}"]

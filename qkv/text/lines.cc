@@ -9,7 +9,7 @@
 
 namespace qkv::text {
 
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\v\f") == line.npos; }
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n\v\f") == line.npos; }
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";

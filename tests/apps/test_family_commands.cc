@@ -164,6 +164,21 @@ TEST_F(FamilyCommands, AnswerRefusesWhatItCannotRead) {
   EXPECT_EQ(run(command + "--question a", {.input = text + "\n"}).status, 0);
 }
 
+TEST_F(FamilyCommands, ClassifyRefusesLabelsThatItCannotUse) {
+  const std::string nli = "classify %hub/nli-deberta-v3-small ", input = "a red dog\n";
+  expect_refused(nli + "--hypothesis 'a {}'", 2,
+                 {"--hypothesis, --multi-label: expected --labels beside them"}, input);
+  expect_refused(nli + "--labels 'red, blue' --pairs", 2, {"--pairs: not with --labels"}, input);
+  expect_refused(nli + "--labels 'red,,blue'", 2, {"labels: expected texts, found an empty one"}, input);
+  expect_refused(nli + "--labels red --hypothesis about", 2, {"hypothesis: expected a sentence with {}"},
+                 input);
+  expect_refused("classify %bert_texts --labels red", 1,
+                 {"expected a model of natural language inference", "bad, so-so, good"}, input);
+  expect_refused("classify %vit_images --labels red", 2, {"--labels: only for text models"}, input);
+  EXPECT_EQ(output(nli + "--labels 'red, blue' --top 2", input),
+            output(nli + "--labels red,blue --top 2", input));
+}
+
 // A word of several tokens has the label of the first, and all its characters.
 TEST_F(FamilyCommands, TagLabelsWords) {
   const std::string input = "the man, a red-dog\tsmall  ";

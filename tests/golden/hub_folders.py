@@ -96,6 +96,19 @@ def classes(folder, texts):
              "labels": text_results.labels(model, text_results.run(model, tokenizer, text)[1].logits[0])} for text in texts]
 
 
+def zero_shot(folder, cases):
+    """(labels, text, hypothesis, whether labels exclude each other not)"""
+    model, tokenizer = opened(folder, hf.AutoModelForSequenceClassification)
+    classify = hf.pipeline("zero-shot-classification", model=model, tokenizer=tokenizer, device="cpu")
+    results = []
+    for labels, text, hypothesis, apart in cases:
+        found = classify(text, labels, hypothesis_template=hypothesis or "This example is {}.", multi_label=apart)
+        results.append({"command": ["classify", "--labels", ",".join(labels), *(["--hypothesis", hypothesis] if hypothesis else []),
+                                    *(["--multi-label"] if apart else [])], "input": text,
+                        "labels": [{"label": label, "probability": score} for label, score in zip(found["labels"], found["scores"])]})
+    return results
+
+
 def tags(folder, texts):
     model, tokenizer = opened(folder, hf.AutoModelForTokenClassification)
     return [{"command": ["tag"], "input": text, "tokens": text_results.tags(model, tokenizer, text)} for text in texts]
@@ -208,7 +221,9 @@ def nli_deberta(folder):
         "label2id": {label: i for i, label in enumerate(labels)}, "legacy": True, "pad_token_id": 0, "pooler_dropout": 0,
         "pooler_hidden_act": "gelu", "pooler_hidden_size": 16, "torch_dtype": "float32", "transformers_version": "4.10.0.dev0",
         "vocab_size": size}, torch_file={"_use_new_zipfile_serialization": False})
-    return classes(folder, PLAIN)
+    return classes(folder, PLAIN) + zero_shot(folder, [  # within the limit, at which transformers does not cut
+        (["red", "blue", "a dog"], PLAIN[1], None, False), (["red", "blue", "a dog"], PLAIN[1], None, True),
+        (["red"], PLAIN[1], "In {} there is a dog", False), (["the dog", "men"], "the house", "The {} sleeps.", False)])
 
 
 ROBERTA = {"attention_probs_dropout_prob": 0.1, "bos_token_id": 0, "eos_token_id": 2, "hidden_act": "gelu",

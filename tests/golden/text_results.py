@@ -66,8 +66,10 @@ def continuation(model, tokenizer, text, count=8):
 def answers(model, tokenizer, question, text, window, shared, count, most=15, none=False):
     """The answers of all windows, as transformers' pipeline (until version 4) finds them, but for its limit of candidates: the spans of
     at most `most` tokens, with the probabilities of their first and last token among those of the text and of [CLS]. Spans of the same
-    words are one answer, and so are equal texts; of several windows, the one where it is likelier."""
+    words, which are whole in any window, are one answer, and so are equal texts; of several windows, the one where it is
+    likelier."""
     encoded = tokenizer(question, text, truncation="only_second", max_length=window, stride=shared, return_overflowing_tokens=True)
+    whole = tokenizer(question, text).encodings[0]  # with the words that windows cut
     found, nothing = {}, 1.0
     for part in encoded.encodings:
         kinds = {"token_type_ids": torch.tensor([part.type_ids])} if "token_type_ids" in tokenizer.model_input_names else {}
@@ -81,8 +83,8 @@ def answers(model, tokenizer, question, text, window, shared, count, most=15, no
         places = {}
         for a in range(len(candidates)):
             for b in range(a, min(a + most, len(candidates))):
-                begin = part.word_to_chars(part.token_to_word(candidates[a]), 1)[0]
-                end = part.word_to_chars(part.token_to_word(candidates[b]), 1)[1]
+                begin = whole.word_to_chars(part.token_to_word(candidates[a]), 1)[0]
+                end = whole.word_to_chars(part.token_to_word(candidates[b]), 1)[1]
                 places[begin, end] = places.get((begin, end), 0) + first[1 + a] * last[1 + b]
         likeliest = {}
         for (begin, end), probability in sorted(places.items(), key=lambda one: -one[1]):

@@ -165,14 +165,15 @@ TEST(AnswerTokens, OfWindowsHaveWholeWords) {
   first.token({3, 5}, 1, 1, 1);
   second.token({3, 5}, 1, 0, 0);
   second.token({5, 7}, 1, 1, 1);
-  second.token({7, 9}, 2, 5, 5);  // two spaces
+  second.token({7, 8}, 2, 5, 5);  // a space that is a piece
+  second.token({8, 9}, 3, 0, 0);  // one that begins the next word
   second.token({9, 11}, 3, 0, 0);
   const std::vector<text::EncodedWindow> windows{{first.encoding, 0}, {second.encoding, 1}};
   const std::vector<AnswerTokens> tokens = answer_tokens(windows, text, Window::kNone);
   ASSERT_EQ(tokens.size(), 2U);
   EXPECT_EQ(tokens[0].words, (std::vector<text::ByteRange>{{0, 2}, {3, 7}}));
-  EXPECT_EQ(tokens[1].words, (std::vector<text::ByteRange>{{3, 7}, {9, 9}, {9, 11}}));
-  EXPECT_EQ(tokens[1].word, (std::vector<size_t>{0, 0, 1, 2}));
+  EXPECT_EQ(tokens[1].words, (std::vector<text::ByteRange>{{3, 7}, {8, 8}, {9, 11}}));
+  EXPECT_EQ(tokens[1].word, (std::vector<size_t>{0, 0, 1, 2, 2}));
   const LikelyRanges found = likely_ranges(Tensor::from(second.logits, {std::ssize(second.encoding.ids), 2}),
                                            tokens[1], text, 10, 15);
   EXPECT_EQ(texts_of(found, text), (std::vector<std::string>{"cdef", "cdef  gh", "gh"}));

@@ -100,6 +100,34 @@ TEST(OwnRoutes, AnswersEqualThePipeline) {
                {"text: expected at most 1048576 tokens in all"});
 }
 
+TEST(OwnRoutes, LabelsEqualThePipeline) {
+  const std::filesystem::path nli =
+      std::filesystem::path(QKV_TEST_DATA) / "apps/golden/hub/nli-deberta-v3-small";
+  serve::ServiceOptions options = serving({"bert_texts"});
+  options.folders.push_back({"nli", nli});
+  Service service(options);
+  const std::vector<std::string> texts{"a red dog", " ", "the man"}, labels{"red", "a man", "house"};
+  const pipelines::ZeroShotOptions how{.hypothesis = "It is {}", .multi_label = true};
+  const auto expected = pipelines::ZeroShotClassifier(nli)(texts, labels, how);
+  const json body{{"model", "nli"},           {"text", texts},       {"labels", labels},
+                  {"hypothesis", "It is {}"}, {"multi_label", true}, {"top", 2}};
+  const json found = json_of(post(service, "/v1/classify", body));
+  ASSERT_EQ(found["results"].size(), 3U);
+  for (size_t i = 0; i < texts.size(); ++i)
+    EXPECT_EQ(found["results"][i], json::parse(to_json(expected[i], 2)));
+  const auto refused = [&](json change, const std::vector<std::string>& parts) {
+    json other = body;
+    other.update(change);
+    expect_error(post(service, "/v1/classify", other), 400, parts);
+  };
+  refused({{"labels", nullptr}}, {"hypothesis, multi_label: expected labels"});
+  refused({{"model", "bert_texts"}},
+          {"labels: expected a model of natural language inference", "bert_texts"});
+  refused({{"pairs", true}}, {"pairs: expected none with labels"});
+  refused({{"labels", {"a", "a"}}}, {"labels: expected different ones"});
+  refused({{"hypothesis", "no"}}, {"hypothesis: expected a sentence"});
+}
+
 // Whatever the route, a text that is too long is refused before it is tokenized.
 TEST(OwnRoutes, LimitTheBytesOfATextAndOfAResponse) {
   Service service(serving({"marian", "llama", "bert_texts", "bert_tokens", "bert_masked", "bert_spans"}));

@@ -37,6 +37,11 @@ bool has_white_space(std::string_view text) {
   return false;
 }
 
+// Whether no white space lies between a word and what is seen of a token; bytes that no token has may.
+bool joined(std::string_view text, ByteRange word, ByteRange token) {
+  return token.begin <= word.end || !has_white_space(text.substr(word.end, token.begin - word.end));
+}
+
 // The word of each token of a whole text.
 struct Words {
   std::vector<size_t> of_token;
@@ -44,23 +49,23 @@ struct Words {
 };
 
 // A token continues the word of the previous one, if both are in one piece of the pre-tokenizer without white
-// space between them.
+// space between them. White space alone begins the next word of its piece, as a sentencepiece's "▁" does;
+// where there is none, it is an empty word.
 Words words_of_tokens(std::string_view text, std::span<const ByteRange> offsets,
                       std::span<const int32_t> pieces) {
   Words words;
+  bool begins = false;  // the last word has white space alone
   for (size_t t = 0; t < offsets.size(); ++t) {
     const ByteRange own = trimmed(text, offsets[t]);
-    // From the end of the word to what is seen of the token: bytes that no token has may lie between.
-    const bool joined =
-        t > 0 && pieces[t] == pieces[t - 1] && own.begin < own.end &&
-        words.ranges.back().begin < words.ranges.back().end &&
-        (own.begin <= words.ranges.back().end ||
-         !has_white_space(text.substr(words.ranges.back().end, own.begin - words.ranges.back().end)));
-    if (joined) {
+    const bool blank = own.begin == own.end, same_piece = t > 0 && pieces[t] == pieces[t - 1];
+    if (same_piece && begins) {
+      if (!blank) words.ranges.back() = own;
+    } else if (same_piece && !blank && joined(text, words.ranges.back(), own)) {
       words.ranges.back().end = std::max(words.ranges.back().end, own.end);
     } else {
       words.ranges.push_back(own);
     }
+    begins = blank;
     words.of_token.push_back(words.ranges.size() - 1);
   }
   // Normalizers remove accents; those at a word's end are its own.
