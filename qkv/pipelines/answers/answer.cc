@@ -65,7 +65,8 @@ std::vector<AnswerRequest> QuestionAnswerer::prepare(std::string_view question, 
   const auto shared_text = std::make_shared<const std::string>(text);
   std::vector<AnswerRequest> requests;
   for (size_t w = 0; w < windows.size(); ++w) {
-    requests.push_back({checked(std::move(windows[w].encoding)), shared_text, std::move(tokens[w]), options});
+    requests.push_back({checked(std::move(windows[w].encoding)), shared_text,
+                        std::make_shared<const AnswerTokens>(std::move(tokens[w])), options});
     if (!requests.back().error.empty()) return failed(requests.back().error);
   }
   return requests;
@@ -73,11 +74,12 @@ std::vector<AnswerRequest> QuestionAnswerer::prepare(std::string_view question, 
 
 AnsweredText QuestionAnswerer::finish(const AnswerRequest& request, const Tensor& hidden) const {
   require_encoded(request, hidden, model().config().embedding.d_model);
-  if (!request.text) throw UsageError("answer: expected a request of prepare(), found one without a text");
+  if (!request.text || !request.tokens)
+    throw UsageError("answer: expected a request of prepare(), found one without a text");
   const Tensor logits = finite_logits(model().classifier_logits(hidden, Offsets::uniform(1, hidden.rows())));
   const AnswerOptions& options = request.options;
   const LikelyRanges found =
-      likely_ranges(logits, request.tokens, *request.text, options.top, options.max_answer_tokens);
+      likely_ranges(logits, *request.tokens, *request.text, options.top, options.max_answer_tokens);
   AnsweredText result;
   for (const auto& [bytes, probability] : found.ranges) {
     result.answers.push_back({.text = request.text->substr(bytes.begin, bytes.end - bytes.begin),

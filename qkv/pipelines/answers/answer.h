@@ -6,10 +6,11 @@
 #include <string>
 
 #include "qkv/base/option_field.h"
-#include "qkv/pipelines/answers/spans.h"
 #include "qkv/pipelines/text_encoder.h"
 
 namespace qkv::pipelines {
+
+struct AnswerTokens;  // spans.h
 
 struct AnswerOptions {
   int64_t top = 1;                 // answers of a text, most likely first
@@ -64,7 +65,7 @@ struct QuestionedText {
 // One window of a text.
 struct AnswerRequest : EncoderRequest {
   std::shared_ptr<const std::string> text = {};
-  AnswerTokens tokens = {};
+  std::shared_ptr<const AnswerTokens> tokens = {};
   AnswerOptions options = {};
 };
 
