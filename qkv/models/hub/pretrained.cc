@@ -159,14 +159,8 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
   std::optional<AdapterFiles> adapter;
   if (!options.adapter.empty())
     adapter.emplace(options.adapter, family_map(*family, model->config(), opened.stored.wrapper), folder);
-  load_parameters(
-      files, map, opened.weights,
-      [&](const nn::ParameterVisitor& visitor) {
-        all([&](const std::string& name, const nn::Parameter& parameter) {
-          if (!adapter || !adapter->replaces(name)) visitor(name, parameter);
-        });
-      },
-      options);
+  load_parameters(files, map, opened.weights, all, options,
+                  [&](const std::string& name) { return adapter && adapter->replaces(name); });
   if (adapter) adapter->add_to(all);
   nn::move_to(*model, options.device);
   return model;

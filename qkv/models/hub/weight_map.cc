@@ -241,12 +241,13 @@ std::pair<std::string, std::string> stored_apart(const TensorFiles& files, const
 
 void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredDType& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
-                     const LoadOptions& options) {
+                     const LoadOptions& options, const std::function<bool(const std::string&)>& replaced) {
   std::set<std::string> used;
   visit([&](const std::string& name, const nn::Parameter& parameter) {
     const MappedName from = mapped_name(map, name);
     const std::vector<std::string> names = possible_names(map, from);
     used.insert(names.begin(), names.end());
+    if (replaced && replaced(name)) return;
     auto spelling = std::ranges::find_if(names, [&](const auto& one) { return files.contains(one); });
     if (spelling == names.end() && from.rule.optional) {
       Variable(parameter.variable).set_value(Tensor::zeros(parameter.shape));

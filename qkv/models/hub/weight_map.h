@@ -112,10 +112,11 @@ std::pair<std::string, std::string> stored_apart(const TensorFiles& files, const
 
 // Loads every parameter that `visit` enumerates with load_parameter(). Throws DataError for a tensor that is
 // missing or of another shape, under its name in the file, and for tied tensors that differ. Surplus tensors
-// are logged.
+// are logged. `replaced`: parameters that are not loaded, because an adapter has them.
 void load_parameters(const TensorFiles& files, const WeightMap& map, const StoredDType& says,
                      const std::function<void(const nn::ParameterVisitor&)>& visit,
-                     const LoadOptions& options);
+                     const LoadOptions& options,
+                     const std::function<bool(const std::string& parameter)>& replaced = {});
 
 // The inverse: the tensors in the family's format, weights in their current dtypes. Throws UsageError for an
 // int8 weight whose rule rearranges it, because its scales belong to rows; load_parameters() throws
