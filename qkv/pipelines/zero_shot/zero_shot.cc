@@ -68,32 +68,34 @@ ZeroShotClassifier::ZeroShotClassifier(const std::filesystem::path& folder,
                                        const models::LoadOptions& options)
     : ZeroShotClassifier(open_text_encoder(folder, options)) {}
 
-std::vector<EncoderRequest> ZeroShotClassifier::prepare(std::string_view text,
-                                                        std::span<const std::string> labels,
-                                                        const ZeroShotOptions& options) const {
+std::vector<ZeroShotRequest> ZeroShotClassifier::prepare(std::string_view text,
+                                                         std::span<const std::string> labels,
+                                                         const ZeroShotOptions& options) const {
   require_labels(labels, options);
   const text::EncodeOptions cut{
       .truncation =
           text::Truncation{.max_length = max_length_, .strategy = text::TruncationStrategy::only_first}};
   const size_t place = options.hypothesis.find(kPlace);
-  std::vector<EncoderRequest> requests;
+  std::vector<ZeroShotRequest> requests;
+  const auto failed = [](std::string error) {
+    return ZeroShotRequest{{.encoding = {}, .error = std::move(error)}};
+  };
   for (const std::string& label : labels) {
     std::string hypothesis = options.hypothesis;
     hypothesis.replace(place, kPlace.size(), label);
     try {
       requests.push_back(text::is_blank(text)
-                             ? EncoderRequest{.encoding = {}, .error = "expected text, found none"}
-                             : TextClassifier::prepare(text, hypothesis, cut));
+                             ? failed("expected text, found none")
+                             : ZeroShotRequest{TextClassifier::prepare(text, hypothesis, cut)});
     } catch (const UsageError&) {  // nothing of the text would be left
-      requests.push_back({.encoding = {},
-                          .error = concat("hypothesis: expected room for the text in ", max_length_,
-                                          " tokens (the model's limit), found none beside '", label, "'")});
+      requests.push_back(failed(concat("hypothesis: expected room for the text in ", max_length_,
+                                       " tokens (the model's limit), found none beside '", label, "'")));
     }
   }
   return requests;
 }
 
-Entailment ZeroShotClassifier::finish(const EncoderRequest& /*request*/, const Tensor& hidden) const {
+Entailment ZeroShotClassifier::finish(const ZeroShotRequest& /*request*/, const Tensor& hidden) const {
   const Tensor logits = probabilities_of(hidden, models::ProblemType::regression);
   const size_t entailed = *entailment_of(model().config());
   // As transformers: the first label, or the last if that is the first.
@@ -126,7 +128,7 @@ std::vector<Classified> ZeroShotClassifier::operator()(std::span<const std::stri
                                                        int64_t batch_tokens) const {
   return run_parts(
       texts.size(), batch_tokens, [&](size_t i) { return prepare(texts[i], labels, options); },
-      [this](const EncoderRequest& request, const Tensor& hidden) { return finish(request, hidden); },
+      [this](const ZeroShotRequest& request, const Tensor& hidden) { return finish(request, hidden); },
       [&](std::span<const Entailment> parts) { return merged(parts, labels, options); });
 }
 

@@ -26,6 +26,9 @@ struct ZeroShotOptions {
   }
 };
 
+// A text, and the hypothesis of one label.
+struct ZeroShotRequest : EncoderRequest {};
+
 // The logits of one label.
 struct Entailment {
   float entailed = 0, contradicted = 0;
@@ -43,10 +46,10 @@ class ZeroShotClassifier : public TextClassifier {
 
   // A request for each label. A text that is too long beside the hypothesis is cut, as in transformers.
   // Throws UsageError for no labels, an empty or a repeated one, and a hypothesis without {}.
-  std::vector<EncoderRequest> prepare(std::string_view text, std::span<const std::string> labels,
-                                      const ZeroShotOptions& options = {}) const;
+  std::vector<ZeroShotRequest> prepare(std::string_view text, std::span<const std::string> labels,
+                                       const ZeroShotOptions& options = {}) const;
   // Of one label. hidden: [tokens, d_model], from encode().
-  Entailment finish(const EncoderRequest& request, const Tensor& hidden) const;
+  Entailment finish(const ZeroShotRequest& request, const Tensor& hidden) const;
   // Of a text, from those of all labels. Probabilities are a softmax of the entailment logits of all labels;
   // with multi_label or a single label, of a label's two logits.
   static Classified merged(std::span<const Entailment> parts, std::span<const std::string> labels,

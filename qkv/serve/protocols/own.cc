@@ -264,7 +264,7 @@ void classify(Service& service, const ExchangeHandle& exchange) {
   encode_parts<pipelines::Entailment>(
       *model->text_encoder(), exchange->call(model), texts.size(),
       [&](size_t i) { return classifier.prepare(texts[i], labels, how); },
-      [&classifier](const pipelines::EncoderRequest& request, const Tensor& hidden) {
+      [&classifier](const pipelines::ZeroShotRequest& request, const Tensor& hidden) {
         return classifier.finish(request, hidden);
       },
       [labels, how](std::span<const pipelines::Entailment> parts) {
