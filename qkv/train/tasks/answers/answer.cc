@@ -93,18 +93,18 @@ std::unique_ptr<Task> AnswerJob::make_task(bool resumes, TrainObserver& observer
                             .train = {},
                             .fields = task_fields()};
   inputs.options.max_length = windows.max_length;
-  const auto encode = [&](const data::Questions& of) {
+  const auto encode = [&](const data::Questions& of, AnswerUse use) {
     return once_a_node<AnswerRows>(
-        node, [&] { return encode_answers(of, inputs.encoder.tokenizer, windows, stop); });
+        node, [&] { return encode_answers(of, inputs.encoder.tokenizer, windows, use, stop); });
   };
-  AnswerRows rows = encode(questions);
+  AnswerRows rows = encode(questions, AnswerUse::training);
   report("training data", questions, rows);
   inputs.train = std::move(rows.rows);
   if (!valid.empty()) {
     const SharedTexts content =
         once_a_node<SharedTexts>(node, [&] { return SharedTexts{{content_of(valid)}}; });
     data::Questions held_out = data::parse_questions(content.texts.front(), valid);
-    AnswerRows held_out_rows = encode(held_out);
+    AnswerRows held_out_rows = encode(held_out, AnswerUse::evaluation);
     report("validation data", held_out, held_out_rows);
     inputs.valid.emplace(AnswerTask::Inputs::Validation{std::move(held_out), std::move(held_out_rows)});
   }

@@ -72,19 +72,21 @@ Encoded encoded(const data::Questions& questions, const data::Question& question
 }  // namespace
 
 AnswerRows encode_answers(const data::Questions& questions, const text::Tokenizer& tokenizer,
-                          const text::Windows& windows, const std::atomic<bool>* stop) {
+                          const text::Windows& windows, AnswerUse use, const std::atomic<bool>* stop) {
   std::vector<Encoded> all(questions.items.size());
   parallel_for(std::ssize(all), 16, [&](int64_t begin, int64_t end) {
     throw_if_stopped(stop);
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       all[i] = encoded(questions, questions.items[i], tokenizer, windows);
+      if (use == AnswerUse::training) all[i].tokens = {};
+    }
   });
   AnswerRows result;
   for (size_t i = 0; i < all.size(); ++i) {
     if (!all[i].reached && !questions.items[i].answers.empty()) ++result.unreached;
     for (size_t w = 0; w < all[i].rows.size(); ++w) {
       result.rows.items.push_back(std::move(all[i].rows[w]));
-      result.tokens.push_back(std::move(all[i].tokens[w]));
+      if (use == AnswerUse::evaluation) result.tokens.push_back(std::move(all[i].tokens[w]));
       result.questions.push_back(i);
     }
   }

@@ -17,7 +17,7 @@ struct AnswerRows {
   // answer, twice the token that stands for none, or kNoLabel if the tokenizer lacks it.
   LabelRows rows;
   std::vector<size_t> questions;                // of each window
-  std::vector<pipelines::AnswerTokens> tokens;  // of each window
+  std::vector<pipelines::AnswerTokens> tokens;  // of each window; none for training
   int64_t unreached = 0;                        // questions whose answer is in no window
 
   template <class Function>
@@ -27,10 +27,13 @@ struct AnswerRows {
   }
 };
 
+enum class AnswerUse { training, evaluation };
+
 // The windows of a question are neighbours. The first right answer counts. Throws DataError naming file and
 // place for a question that leaves no room for its text, and for one without an answer if the tokenizer lacks
 // a [CLS]; Stopped.
 AnswerRows encode_answers(const data::Questions& questions, const text::Tokenizer& tokenizer,
-                          const text::Windows& windows, const std::atomic<bool>* stop = nullptr);
+                          const text::Windows& windows, AnswerUse use = AnswerUse::evaluation,
+                          const std::atomic<bool>* stop = nullptr);
 
 }  // namespace qkv::train
