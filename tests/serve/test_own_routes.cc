@@ -91,6 +91,8 @@ TEST(OwnRoutes, AnswersEqualThePipeline) {
   expect_error(post(service, "/v1/answer", {{"text", "a"}}), 400, {"question"});
   expect_error(post(service, "/v1/answer", {{"question", "a"}, {"text", "a"}, {"top", 101}}), 400,
                {"top", "101"});
+  expect_error(post(service, "/v1/answer", {{"question", "a"}, {"text", "a"}, {"max_answer_tokens", 101}}),
+               400, {"max_answer_tokens", "101"});
   expect_error(post(service, "/v1/answer",
                     {{"question", "a"}, {"text", std::string(100'000, ' ') + "a"}, {"top", 100}}),
                400, {"response", "bytes"});
@@ -125,6 +127,7 @@ TEST(OwnRoutes, LabelsEqualThePipeline) {
           {"labels: expected a model of natural language inference", "bert_texts"});
   refused({{"pairs", true}}, {"pairs: expected none with labels"});
   refused({{"labels", {"a", "a"}}}, {"labels: expected different ones"});
+  refused({{"labels", std::vector<std::string>(101, "a")}}, {"labels: expected at most 100, found 101"});
   refused({{"hypothesis", "no"}}, {"hypothesis: expected a sentence"});
 }
 

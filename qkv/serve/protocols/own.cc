@@ -219,6 +219,8 @@ void fill_mask(Service& service, const ExchangeHandle& exchange) {
                                     [](const pipelines::FilledText& one) { return to_json(one); }));
 }
 
+constexpr size_t kMaxLabels = 100;
+
 RequestFields classify_fields() {
   RequestFields fields{
       model_field(), required("text", kTexts), flag("pairs", "A tab separates two texts"),
@@ -254,6 +256,8 @@ void classify(Service& service, const ExchangeHandle& exchange) {
         done);
   }
   if (options.pairs) throw HttpError(400, "pairs: expected none with labels, found true");
+  if (labels.size() > kMaxLabels)
+    throw HttpError(400, concat("labels: expected at most ", kMaxLabels, ", found ", labels.size()));
   if (!model->pipelines().zero_shot)
     throw HttpError(
         400, concat("labels: expected a model of natural language inference, with a label entailment, found ",
@@ -293,7 +297,7 @@ void tag(Service& service, const ExchangeHandle& exchange) {
 
 OptionsInRequest answer_limits() {
   static const std::vector<OptionInRequest> kLimits{{"top", {.range = between(1, 100)}},
-                                                    {"max_answer_tokens", {.range = between(1, 1000)}},
+                                                    {"max_answer_tokens", {.range = between(1, 100)}},
                                                     {"window", {.range = between(0, 1 << 20)}},
                                                     {"shared", {.range = between(0, 1 << 20)}}};
   return kLimits;
