@@ -173,6 +173,16 @@ TEST(AnswerRows, HaveTheAnswerInItsWindowsAndNoneInOthers) {
   EXPECT_EQ(more.unreached, 0);
   // Windows of 2 tokens cannot have it.
   EXPECT_EQ(encode_answers(questions, tokenizer, {.max_length = 6, .shared = 0}).unreached, 1);
+  // The tokenizer removes accents, at the ends too.
+  EXPECT_EQ(encode_answers(questions_of(scratch,
+                                        "the sle\xcc\x81"
+                                        "ep\xcc\x81",
+                                        "sle\xcc\x81"
+                                        "ep\xcc\x81"),
+                           tokenizer, {.max_length = 20, .shared = 4})
+                .rows.items[0]
+                .labels,
+            (std::vector<int32_t>{4, 4}));
   // A part of a word is that of its tokens.
   EXPECT_EQ(encode_answers(questions_of(scratch, "the man sleeping", "sleep"), tokenizer,
                            {.max_length = 20, .shared = 4})

@@ -6,25 +6,40 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/base/stop.h"
+#include "qkv/base/utf8.h"
 #include "qkv/pipelines/answers/answer.h"
+#include "qkv/text/steps/unicode.h"
 
 namespace qkv::train {
 namespace {
 
-// The rows of the tokens that have the bytes from begin to end; nothing if the window lacks a part of them.
+// Whether a text has only characters that normalizers remove: accents, controls, format characters.
+bool is_unseen(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const char32_t character = next_character(text, at);
+    if (!text::is_mark(character) && !text::is_other(character)) return false;
+  }
+  return true;
+}
+
+// The rows of the tokens that have the bytes from begin to end of the context; nothing if the window lacks a
+// part of them.
 std::optional<std::pair<int32_t, int32_t>> rows_of(const pipelines::AnswerTokens& tokens,
-                                                   const text::Encoding& encoding, size_t begin, size_t end) {
+                                                   const text::Encoding& encoding, std::string_view context,
+                                                   size_t begin, size_t end) {
   std::optional<std::pair<int32_t, int32_t>> found;
-  bool before = false, after = false;
+  size_t from = std::string_view::npos, to = 0;  // what the window has
   for (const int64_t row : tokens.rows) {
     const text::ByteRange bytes = encoding.offsets[static_cast<size_t>(row)];
-    before = before || bytes.begin <= begin;
-    after = after || bytes.end >= end;
+    from = std::min(from, bytes.begin);
+    to = std::max(to, bytes.end);
     if (bytes.end <= begin || bytes.begin >= end) continue;
     if (!found) found.emplace(static_cast<int32_t>(row), 0);
     found->second = static_cast<int32_t>(row);
   }
-  return before && after ? found : std::nullopt;
+  const bool whole = found && (from <= begin || is_unseen(context.substr(begin, from - begin))) &&
+                     (to >= end || is_unseen(context.substr(to, end - to)));
+  return whole ? found : std::nullopt;
 }
 
 struct Encoded {
@@ -57,7 +72,8 @@ Encoded encoded(const data::Questions& questions, const data::Question& question
     LabelRow row{.ids = {}, .types = {}, .labels = {nothing, nothing}};
     if (!question.answers.empty()) {
       const data::RightAnswer& answer = question.answers.front();
-      if (const auto rows = rows_of(tokens, encoding, answer.begin, answer.begin + answer.text.size())) {
+      if (const auto rows =
+              rows_of(tokens, encoding, context, answer.begin, answer.begin + answer.text.size())) {
         row.labels = {rows->first, rows->second};
         result.reached = true;
       }
