@@ -10,6 +10,7 @@
 #include "apps/terminal.h"
 #include "apps/training_task.h"
 #include "qkv/base/error.h"
+#include "qkv/pipelines/answers/answer.h"
 #include "qkv/pipelines/open_model.h"
 #include "qkv/pipelines/row_results.h"
 #include "qkv/train/tasks/answers/answer.h"
@@ -83,7 +84,8 @@ void evaluate_answers(const AnswerArguments& arguments) {
                           "a question answering");
   const train::AnswerRows rows = train::encode_answers(
       questions, opened->tokenizer,
-      train::answer_windows("--window", arguments.window, arguments.settings.shared, config.max_positions));
+      {.max_length = pipelines::answer_window("--window", arguments.window, config.max_positions),
+       .shared = arguments.settings.shared});
   const auto scores = train::score_answers(*opened->model, questions, rows,
                                            arguments.settings.max_answer_tokens, kEvaluationTokens);
   const ordered_json result = json_of(*scores, rows);

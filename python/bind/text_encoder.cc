@@ -87,11 +87,9 @@ class TextEncoder {
     const pipelines::ZeroShotClassifier classifier(encoder_);
     pipelines::ZeroShotOptions options;
     take_fields(given, options);
-    return released([&] {
-      return json_of_all(classifier(texts, labels, options), [&](const pipelines::Classified& one) {
-        return to_json(one, top.value_or(SIZE_MAX));
-      });
-    });
+    return in_blocks(
+        std::span<const std::string>(texts), [&](auto block) { return classifier(block, labels, options); },
+        [&](const pipelines::Classified& one) { return to_json(one, top.value_or(SIZE_MAX)); });
   }
 
   Texts fill_mask(const Texts& texts, int64_t count) const {
@@ -120,10 +118,10 @@ class TextEncoder {
     refuse_rest(given, known);
     std::vector<pipelines::QuestionedText> items;
     for (size_t i = 0; i < texts.size(); ++i) items.push_back({questions.at(i), texts[i]});
-    return released([&] {
-      return json_of_all(answerer(items, options),
-                         [](const pipelines::AnsweredText& one) { return to_json(one); });
-    });
+    return in_blocks(
+        std::span<const pipelines::QuestionedText>(items),
+        [&](auto block) { return answerer(block, options); },
+        [](const pipelines::AnsweredText& one) { return to_json(one); });
   }
 
   std::vector<float> rerank(const std::string& query, const Texts& texts, bool raw,
@@ -175,6 +173,22 @@ class TextEncoder {
         requests, [&](size_t i, const Tensor& hidden) { results[i] = pipeline.finish(requests[i], hidden); },
         tick);
     return json_of_all(results, json);
+  }
+
+  // The JSON of the results of all items, which `run` computes some at a time, with signals between.
+  template <class Item, class Run, class Json>
+  static Texts in_blocks(std::span<const Item> items, const Run& run, const Json& json) {
+    constexpr size_t kBlock = 64;
+    return released([&] {
+      std::vector<std::decay_t<decltype(run(items)[0])>> results;
+      Ticker tick;
+      while (results.size() < items.size()) {
+        const size_t count = std::min(kBlock, items.size() - results.size());
+        for (auto& one : run(items.subspan(results.size(), count))) results.push_back(std::move(one));
+        tick(std::ssize(results));
+      }
+      return json_of_all(results, json);
+    });
   }
 
   std::shared_ptr<const pipelines::LoadedTextEncoder> encoder_;

@@ -25,21 +25,7 @@ void TextEncoderConfig::validate() const {
   if ((next_sentence || (labelled == ClassificationTarget::texts && !causal)) && !pooler) {
     throw UsageError("pooler: expected one, because heads for whole texts need it, found none");
   }
-  if (labelled == ClassificationTarget::texts || labelled == ClassificationTarget::tokens)
-    require_at_least("labels", 1, std::ssize(labels));
-}
-
-int64_t TextEncoderConfig::classifier_outputs() const {
-  switch (labelled) {
-    case ClassificationTarget::nothing:
-      return 0;
-    case ClassificationTarget::spans:
-      return 2;
-    case ClassificationTarget::texts:
-    case ClassificationTarget::tokens:
-      break;
-  }
-  return std::ssize(labels);
+  if (has_labels(labelled)) require_at_least("labels", 1, std::ssize(labels));
 }
 
 TextEncoder::TextEncoder(const TextEncoderConfig& config)
@@ -59,8 +45,8 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
   pooler_ = head(config.pooler, d_model, config.head_bias);
   if (config.pooler && config.pooler_norm) pooler_norm_.emplace(norm);
   next_sentence_ = head(config.next_sentence, 2);
-  classifier_ = head(config.labelled != ClassificationTarget::nothing, config.classifier_outputs(),
-                     /*bias=*/!config.causal);
+  classifier_ = head(config.labelled != ClassificationTarget::nothing,
+                     has_labels(config.labelled) ? std::ssize(config.labels) : 2, /*bias=*/!config.causal);
   if (config.masked_language) {
     const nn::LogitsLayer layer{.width = config.embedding.table_width(),
                                 .activation = config.masked_language_activation,

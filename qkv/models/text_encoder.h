@@ -18,6 +18,10 @@ namespace qkv::models {
 // The unit that a classifier labels. Spans (Devlin et al. 2019, section 4.2): each token has two logits, of
 // being the first and the last of an answer.
 enum class ClassificationTarget { nothing, texts, tokens, spans };
+// Whether a classifier's outputs are labels with names.
+constexpr bool has_labels(ClassificationTarget target) {
+  return target == ClassificationTarget::texts || target == ClassificationTarget::tokens;
+}
 
 struct TextEncoderConfig {
   int64_t vocabulary = 0;
@@ -44,8 +48,6 @@ struct TextEncoderConfig {
   // most one.
   std::vector<int32_t> pad_ids = {};
 
-  // The width of the classifier's logits; 0: no classifier.
-  int64_t classifier_outputs() const;
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };

@@ -2,6 +2,7 @@
 // Common base of the text encoder pipelines: tokenizes texts and runs the encoder.
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -68,35 +69,6 @@ class TextEncoderPipeline {
   // Tokens as a request, with an error if the model cannot read them.
   EncoderRequest checked(text::Encoding encoding) const;
 
-  // Prepares all texts (in parallel), encodes and finishes them. A text's error is returned in its result and
-  // does not affect the others.
-  template <class Prepare, class Finish>
-  auto run(std::span<const std::string> texts, int64_t batch_tokens, const Prepare& prepare,
-           const Finish& finish) const {
-    std::vector<decltype(prepare(texts[0]))> requests(texts.size());
-    parallel_for(std::ssize(texts), 8, [&](int64_t begin, int64_t end) {
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-        requests[i] = prepare(texts[i]);
-    });
-    std::vector<decltype(finish(requests[0], Tensor()))> results(texts.size());
-    std::vector<const EncoderRequest*> pointers;
-    for (size_t i = 0; i < texts.size(); ++i) {
-      results[i].error = requests[i].error;
-      pointers.push_back(&requests[i]);
-    }
-    encode(
-        model(), pointers,
-        [&](size_t i, const Tensor& hidden) {
-          try {
-            results[i] = finish(requests[i], hidden);
-          } catch (const Error& error) {
-            results[i].error = error.what();
-          }
-        },
-        batch_tokens);
-    return results;
-  }
-
   // The same of items that are several requests each: prepare(i) gives those of item i, finish(request,
   // hidden) the result of one, merge(results) that of the item. Requests exist for some items at a time.
   template <class Prepare, class Finish, class Merge>
@@ -104,15 +76,16 @@ class TextEncoderPipeline {
                  const Merge& merge) const {
     using Part =
         std::invoke_result_t<Finish, typename std::invoke_result_t<Prepare, size_t>::value_type, Tensor>;
-    std::vector<std::invoke_result_t<Merge, std::span<const Part>>> results;
+    std::vector<std::invoke_result_t<Merge, std::span<Part>>> results;
     results.reserve(items);
     const int64_t enough =
         std::max<int64_t>(16 * batch_tokens, 1 << 16);  // tokens, in batches of similar lengths
+    const size_t block = 16 * static_cast<size_t>(threads());
     std::vector<std::invoke_result_t<Prepare, size_t>> requests;
     for (size_t next = 0; next < items;) {
       requests.clear();
       for (int64_t tokens = 0; next < items && tokens < enough;) {
-        const size_t begin = requests.size(), count = std::min<size_t>(items - next, 16);
+        const size_t begin = requests.size(), count = std::min(items - next, block);
         requests.resize(begin + count);
         parallel_for(static_cast<int64_t>(count), 1, [&](int64_t from, int64_t to) {
           for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i)
@@ -145,9 +118,18 @@ class TextEncoderPipeline {
             }
           },
           batch_tokens);
-      for (const std::vector<Part>& own : parts) results.push_back(merge(own));
+      for (std::vector<Part>& own : parts) results.push_back(merge(std::span(own)));
     }
     return results;
+  }
+
+  // The same of texts that are one request each.
+  template <class Prepare, class Finish>
+  auto run(std::span<const std::string> texts, int64_t batch_tokens, const Prepare& prepare,
+           const Finish& finish) const {
+    return run_parts(
+        texts.size(), batch_tokens, [&](size_t i) { return std::array{prepare(texts[i])}; }, finish,
+        [](auto results) { return std::move(results.front()); });
   }
 
  private:

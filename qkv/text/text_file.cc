@@ -92,6 +92,12 @@ void read_text_in_pieces(const std::filesystem::path& path,
   while (const size_t count = file.read(piece.data(), piece.size())) visit(piece.data(), count);
 }
 
+std::string read_text(const std::filesystem::path& path) {
+  std::string text;
+  read_text_in_pieces(path, [&](const char* data, size_t bytes) { text.append(data, bytes); });
+  return text;
+}
+
 std::string_view readable_once(const std::filesystem::path& path) {
   using std::filesystem::file_type;
   std::error_code ignored;

@@ -38,6 +38,9 @@ class TextFile {
 void read_text_in_pieces(const std::filesystem::path& path,
                          const std::function<void(const char* data, size_t bytes)>& visit);
 
+// The whole text of a file. Throws what TextFile throws.
+std::string read_text(const std::filesystem::path& path);
+
 // For a file that can be read only once, its kind: "stdin" for "-", "a pipe" for pipes, sockets and devices.
 // Empty for other files and those that do not exist.
 std::string_view readable_once(const std::filesystem::path& path);

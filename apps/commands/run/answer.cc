@@ -49,8 +49,7 @@ void answer(const AnswerArguments& arguments) {
     pipelines::require_text("--question", fixed);
     if (text::is_blank(fixed)) throw UsageError("--question: expected text, found none");
   } else {
-    text::read_text_in_pieces(*arguments.context,
-                              [&](const char* data, size_t bytes) { fixed.append(data, bytes); });
+    fixed = text::read_text(*arguments.context);
     std::string error = pipelines::text_error(fixed);
     if (error.empty() && text::is_blank(fixed)) error = "expected text, found none";
     if (!error.empty()) throw DataError(concat(*arguments.context, ": ", error));

@@ -109,9 +109,7 @@ bool Questions::has_unanswerable() const {
 }
 
 Questions read_questions(const std::filesystem::path& file) {
-  std::string content;
-  text::read_text_in_pieces(file, [&](const char* data, size_t bytes) { content.append(data, bytes); });
-  return parse_questions(content, file);
+  return parse_questions(text::read_text(file), file);
 }
 
 Questions parse_questions(std::string_view content, const std::filesystem::path& file) {
@@ -120,7 +118,7 @@ Questions parse_questions(std::string_view content, const std::filesystem::path&
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   if (content.starts_with(kMark)) content.remove_prefix(kMark.size());
   Questions questions{.file = file, .contexts = {}, .items = {}};
-  if (content.find_first_not_of(kWhiteSpace) != content.npos) {
+  if (!text::is_blank(content)) {
     if (has_lines(content)) {
       read_lines(content, questions);
     } else {

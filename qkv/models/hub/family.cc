@@ -74,8 +74,7 @@ void set_heads(const ModelClass& of, ImageEncoderConfig& config) {
 template <class Config>
 void visit_labels(const Fields& fields, const ModelClass& of, Config& config) {
   if constexpr (requires { config.labels; }) {
-    if (of.labelled == ClassificationTarget::texts || of.labelled == ClassificationTarget::tokens)
-      label_fields(fields, config.labels, config.problem);
+    if (has_labels(of.labelled)) label_fields(fields, config.labels, config.problem);
   }
 }
 

@@ -11,16 +11,15 @@
 #include "qkv/text/lines.h"
 
 namespace qkv::pipelines {
-namespace {
-
-// transformers' default. Models of SQuAD are trained on windows of this length.
-constexpr int64_t kWindow = 384;
-
-int64_t window_of(const LoadedTextEncoder& encoder) {
-  return std::min(max_text_length(encoder.folder, encoder.model->config(), encoder.tokenizer), kWindow);
+int64_t answer_window(const char* setting, int64_t wanted, std::optional<int64_t> limit) {
+  // transformers' default. Models of SQuAD are trained on windows of this length.
+  constexpr int64_t kUsual = 384;
+  if (limit && wanted > *limit) {
+    throw UsageError(
+        concat(setting, ": expected at most ", *limit, " tokens (the model's limit), found ", wanted));
+  }
+  return wanted > 0 ? wanted : std::min(limit.value_or(kUsual), kUsual);
 }
-
-}  // namespace
 
 std::string long_question(const text::Tokenizer& tokenizer, std::string_view question, int64_t window) {
   return concat("question: expected at most ", window - 1, " tokens with the special ones, as a window has ",
@@ -31,7 +30,8 @@ QuestionAnswerer::QuestionAnswerer(std::shared_ptr<const LoadedTextEncoder> enco
     : TextEncoderPipeline(std::move(encoder)) {
   require_head(model().config().labelled == models::ClassificationTarget::spans, this->encoder()->folder,
                "a question answering");
-  window_ = window_of(*this->encoder());
+  window_ =
+      answer_window("window", 0, max_text_length(this->encoder()->folder, model().config(), tokenizer()));
 }
 
 QuestionAnswerer::QuestionAnswerer(const std::filesystem::path& folder, const models::LoadOptions& options)
@@ -40,10 +40,8 @@ QuestionAnswerer::QuestionAnswerer(const std::filesystem::path& folder, const mo
 std::vector<AnswerRequest> QuestionAnswerer::prepare(std::string_view question, std::string_view text,
                                                      const AnswerOptions& options) const {
   require_ranges(options);
-  const int64_t window = options.window > 0 ? options.window : window_;
-  if (const auto limit = model().config().max_positions; limit && window > *limit)
-    throw UsageError(
-        concat("window: expected at most ", *limit, " tokens (the model's limit), found ", window));
+  const int64_t window =
+      options.window > 0 ? answer_window("window", options.window, model().config().max_positions) : window_;
   const auto failed = [](std::string error) { return std::vector<AnswerRequest>{{{{}, std::move(error)}}}; };
   for (const auto& [name, one] : {std::pair("question: ", question), {"", text}}) {
     if (const std::string error = text_error(one); !error.empty()) return failed(concat(name, error));

@@ -29,8 +29,7 @@ struct AnswerOptions {
            "Maximum tokens of an answer, before it is completed to whole words", between(1, 1000)},
           self.max_answer_tokens);
     visit({"unanswerable", "",
-           "A text may lack the answer, which is then empty; for models trained with such questions (SQuAD "
-           "2.0)"},
+           "A text may lack the answer, which is then empty; for models trained so (SQuAD 2.0)"},
           self.unanswerable);
     visit({"window", "TOKENS",
            "Tokens of question and text read at once, longer texts in several windows; 0: the model's limit, "
@@ -54,6 +53,10 @@ struct AnsweredText {
   std::vector<Answer> answers;  // of different texts, most likely first
   std::string error = {};       // why there is no result; empty on success
 };
+
+// Tokens of a window: `wanted`, or if that is 0 the model's limit, at most 384. Throws UsageError naming
+// `setting` for more than the limit.
+int64_t answer_window(const char* setting, int64_t wanted, std::optional<int64_t> limit);
 
 // Why a question cannot be asked: its tokens leave no room in a window of this many.
 std::string long_question(const text::Tokenizer& tokenizer, std::string_view question, int64_t window);

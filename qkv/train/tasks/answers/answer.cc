@@ -6,13 +6,12 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
+#include "qkv/pipelines/answers/answer.h"
 #include "qkv/text/text_file.h"
 #include "qkv/train/ranks/node_share.h"
 
 namespace qkv::train {
 namespace {
-
-constexpr int64_t kUsualWindow = 384;
 
 // Contexts and questions, one per line.
 void write_questions(const data::Questions& questions, const std::filesystem::path& file) {
@@ -35,24 +34,7 @@ void report(const char* name, const data::Questions& questions, const AnswerRows
                        " with an answer that is in no window (train.max_length, data.shared)"));
 }
 
-std::string content_of(const std::filesystem::path& file) {
-  std::string content;
-  text::read_text_in_pieces(file, [&](const char* data, size_t bytes) { content.append(data, bytes); });
-  return content;
-}
-
 }  // namespace
-
-text::Windows answer_windows(const char* setting, int64_t max_length, int64_t shared,
-                             std::optional<int64_t> model_limit) {
-  if (model_limit && max_length > *model_limit) {
-    throw UsageError(concat(setting, ": expected at most ", *model_limit,
-                            " tokens (the model's limit), found ", max_length));
-  }
-  return {
-      .max_length = max_length > 0 ? max_length : std::min(model_limit.value_or(kUsualWindow), kUsualWindow),
-      .shared = shared};
-}
 
 void AnswerJob::list(Settings& all) {
   EncoderJob::list(all);
@@ -77,14 +59,12 @@ std::unique_ptr<Task> AnswerJob::make_task(bool resumes, TrainObserver& observer
   observer.on_stage("reading the data");
   data::Questions questions;
   if (!node || node->is_first()) questions = data::read_questions(train);
-  observer.on_stage(encoder.from.empty() && encoder.tokenizer.empty() && !resumes ? "training the tokenizer"
-                                                                                  : "reading the tokenizer");
-  EncoderStart start = open_encoder(
-      encoder, folder, resumes, [&](const std::filesystem::path& file) { write_questions(questions, file); },
-      stop);
+  EncoderStart start = open_start(
+      resumes, observer, [&](const std::filesystem::path& file) { write_questions(questions, file); }, stop);
   start.label(target(), {}, models::ProblemType::single_label);
-  const text::Windows windows =
-      answer_windows("train.max_length", task.max_length, answers.shared, start.config.max_positions);
+  const text::Windows windows{
+      .max_length = pipelines::answer_window("train.max_length", task.max_length, start.config.max_positions),
+      .shared = answers.shared};
 
   observer.on_stage("tokenizing");
   AnswerTask::Inputs inputs{.encoder = std::move(start),
@@ -102,7 +82,7 @@ std::unique_ptr<Task> AnswerJob::make_task(bool resumes, TrainObserver& observer
   inputs.train = std::move(rows.rows);
   if (!valid.empty()) {
     const SharedTexts content =
-        once_a_node<SharedTexts>(node, [&] { return SharedTexts{{content_of(valid)}}; });
+        once_a_node<SharedTexts>(node, [&] { return SharedTexts{{text::read_text(valid)}}; });
     data::Questions held_out = data::parse_questions(content.texts.front(), valid);
     AnswerRows held_out_rows = encode(held_out, AnswerUse::evaluation);
     report("validation data", held_out, held_out_rows);

@@ -19,9 +19,4 @@ struct AnswerJob : EncoderJob {
   void list(Settings& all) override;
 };
 
-// How the texts are read: in windows of `max_length` tokens; 0: the model's limit, at most 384. Throws
-// UsageError naming `setting` for more than the model's limit.
-text::Windows answer_windows(const char* setting, int64_t max_length, int64_t shared,
-                             std::optional<int64_t> model_limit);
-
 }  // namespace qkv::train

@@ -100,10 +100,10 @@ std::optional<AnswerScores> score_answers(const models::TextEncoder& model, cons
       own.push_back(answered(windows[window], context_of(window), unanswerable));
     }
     const pipelines::AnsweredText merged = pipelines::QuestionAnswerer::merged(own, options);
-    result.answers.push_back(merged.answers.empty() ? std::string() : merged.answers.front().text);
+    const std::string answer = merged.answers.empty() ? std::string() : merged.answers.front().text;
     std::vector<std::string> right;
     for (const data::RightAnswer& one : questions.items[question].answers) right.push_back(one.text);
-    const metrics::AnswerScore found = metrics::score_answer(result.answers.back(), right);
+    const metrics::AnswerScore found = metrics::score_answer(answer, right);
     const auto add = [&](AnswerTotals& totals) {
       ++totals.questions;
       totals.exact += found.exact;

@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "qkv/models/text_encoder.h"
 #include "qkv/train/task.h"
@@ -23,7 +22,6 @@ struct AnswerTotals {
 struct AnswerScores {
   double loss = 0;  // the mean cross-entropy of first and last tokens (natural logarithm)
   AnswerTotals all, unanswerable;
-  std::vector<std::string> answers;  // of each question; empty: none
 };
 
 // Runs the model without dropout. Texts may lack the answer if a question of the data has none. Nothing if

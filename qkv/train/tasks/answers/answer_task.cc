@@ -5,7 +5,6 @@
 #include "qkv/ops/general/arithmetic.h"
 #include "qkv/ops/general/losses.h"
 #include "qkv/ops/general/matmul.h"
-#include "qkv/ops/general/scale.h"
 #include "qkv/ops/general/slice.h"
 #include "qkv/train/tasks/answers/answer_scores.h"
 #include "qkv/train/tasks/labels/label_scores.h"
@@ -52,8 +51,8 @@ Variable span_cross_entropy(const Variable& logits, const Offsets& offsets, std:
 }
 
 AnswerTask::AnswerTask(Inputs inputs)
-    : EncoderTask(std::move(inputs.encoder), inputs.options, inputs.train, std::move(inputs.fields)),
-      train_(std::move(inputs.train)),
+    : EncoderTask(std::move(inputs.encoder), inputs.options, std::move(inputs.train),
+                  std::move(inputs.fields)),
       settings_(inputs.settings),
       valid_(std::move(inputs.valid)) {}
 
@@ -61,19 +60,14 @@ TaskInfo AnswerTask::info() const {
   return {.name = "answer",
           .items = "windows",
           .units = "tokens",
-          .train_items = std::ssize(train_.items),
+          .train_items = std::ssize(train().items),
           .valid_items = valid_ ? std::ssize(valid_->rows.rows.items) : 0,
           .sizes = {{"vocabulary", model_.config().vocabulary}}};
 }
 
 std::vector<Field> AnswerTask::data_fields() const {
-  return {{"data.fingerprint", std::to_string(train_.fingerprint())},
+  return {{"data.fingerprint", std::to_string(train().fingerprint())},
           {"valid.fingerprint", valid_ ? std::to_string(fingerprint_of(*valid_)) : "0"}};
-}
-
-std::unique_ptr<BatchStream> AnswerTask::batches(uint64_t seed, data::CursorState from) const {
-  return stream_of(data::BatchCursor(train_.costs(), {.budget = batch_tokens(), .seed = seed}, from),
-                   [this](const data::Batch& rows) { return label_batch(train_, rows.items); });
 }
 
 BatchLoss AnswerTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const {
@@ -81,8 +75,7 @@ BatchLoss AnswerTask::loss(const Batch& batch, const BatchSize& step, nn::Forwar
   const Offsets offsets = own.texts.ragged().offsets;
   const Variable logits = model_.classifier_logits(hidden_states(model_, own, context), offsets, context);
   const Variable sum = span_cross_entropy(logits, offsets, own.labels, options().label_smoothing);
-  return {scaled(sum, 1.0f / static_cast<float>(step.labels)),
-          {{"loss", CurveSum(sum), static_cast<double>(batch.size.labels)}}};
+  return mean_loss(sum, batch, step);
 }
 
 std::optional<Evaluation> AnswerTask::evaluate(const EvaluationRequest& request) const {

@@ -23,7 +23,7 @@ void list_settings(Settings& all, AnswerSettings& settings);
 Variable span_cross_entropy(const Variable& logits, const Offsets& offsets, std::span<const int32_t> labels,
                             float label_smoothing = 0);
 
-// Owns the data.
+// Owns the validation data.
 class AnswerTask : public EncoderTask {
  public:
   struct Inputs {
@@ -42,7 +42,6 @@ class AnswerTask : public EncoderTask {
   explicit AnswerTask(Inputs inputs);
 
   TaskInfo info() const override;
-  std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override { return {{.name = "f1"}, {.name = "exact_match"}}; }
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
@@ -50,7 +49,6 @@ class AnswerTask : public EncoderTask {
  private:
   std::vector<Field> data_fields() const override;
 
-  LabelRows train_;
   AnswerSettings settings_;
   std::optional<Inputs::Validation> valid_;
 };

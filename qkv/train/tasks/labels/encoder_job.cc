@@ -40,6 +40,14 @@ TrainOptions EncoderJob::trainer_options() const {
   return result;
 }
 
+EncoderStart EncoderJob::open_start(bool resumes, TrainObserver& observer,
+                                    const std::function<void(const std::filesystem::path& file)>& write_texts,
+                                    const std::atomic<bool>* stop) const {
+  const bool trains = encoder.from.empty() && encoder.tokenizer.empty() && !resumes;
+  observer.on_stage(trains ? "training the tokenizer" : "reading the tokenizer");
+  return open_encoder(encoder, folder, resumes, write_texts, stop);
+}
+
 void EncoderJob::check_settings() const {
   if (train.empty()) throw UsageError("data.train: expected a file of training data, found none");
   if (valid.empty() && options.patience > 0)

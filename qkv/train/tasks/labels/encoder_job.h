@@ -2,7 +2,9 @@
 // What the jobs of `classify`, `tag` and `answer` share: an encoder, one file of training data and one to
 // validate on.
 
+#include <atomic>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,6 +31,10 @@ struct EncoderJob : Job {
   void refuse_unused(const std::set<std::string>& given) const override;
   // check() of all but the contents of the data.
   void check_settings() const;
+  // open_encoder(), after its stage.
+  EncoderStart open_start(bool resumes, TrainObserver& observer,
+                          const std::function<void(const std::filesystem::path& file)>& write_texts,
+                          const std::atomic<bool>* stop) const;
   // Whether a new run's folder to start from, if any, can be read.
   bool reads_start() const { return existing != IfRunExists::resume; }
 

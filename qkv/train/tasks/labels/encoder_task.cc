@@ -5,7 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "qkv/ops/general/scale.h"
 #include "qkv/pipelines/proof/proof.h"
+#include "qkv/train/tasks/labels/label_scores.h"
 
 namespace qkv::train {
 namespace {
@@ -56,16 +58,27 @@ void LabelOptions::validate(int64_t layers) const {
                   concat("0 to the model's ", layers, " layers"));
 }
 
-EncoderTask::EncoderTask(EncoderStart encoder, const LabelOptions& options, const LabelRows& train,
+EncoderTask::EncoderTask(EncoderStart encoder, const LabelOptions& options, LabelRows train,
                          std::vector<Field> settings)
     : ModelTask(encoder.config, std::move(settings)),
       encoder_(std::move(encoder)),
       options_(options),
-      batch_tokens_(options.batch_tokens > 0 ? options.batch_tokens : usual_batch(train)) {
+      train_(std::move(train)),
+      batch_tokens_(options.batch_tokens > 0 ? options.batch_tokens : usual_batch(train_)) {
   options_.validate(model_.config().encoder.size());
   model_.visit([this](const std::string& name, const nn::Parameter& parameter) {
     if (is_frozen(name)) parameter.variable.set_requires_grad(false);
   });
+}
+
+std::unique_ptr<BatchStream> EncoderTask::batches(uint64_t seed, data::CursorState from) const {
+  return stream_of(data::BatchCursor(train_.costs(), {.budget = batch_tokens_, .seed = seed}, from),
+                   [this](const data::Batch& rows) { return label_batch(train_, rows.items); });
+}
+
+BatchLoss EncoderTask::mean_loss(const Variable& sum, const Batch& batch, const BatchSize& step) {
+  return {scaled(sum, 1.0f / static_cast<float>(step.labels)),
+          {{"loss", CurveSum(sum), static_cast<double>(batch.size.labels)}}};
 }
 
 int64_t EncoderTask::evaluation_batch_tokens() const {

@@ -29,10 +29,11 @@ struct LabelOptions {
 
 void list_settings(Settings& all, LabelOptions& options);
 
-// Owns model and tokenizer.
+// Owns model, tokenizer and training data, whose rows are its batches (LabelBatch).
 class EncoderTask : public ModelTask<models::TextEncoder> {
  public:
   std::vector<optim::ParameterGroup> parameter_groups() const override;
+  std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   void begin(const std::filesystem::path& folder) const override {
     encoder_.begin(folder, options_.max_length);
   }
@@ -42,14 +43,17 @@ class EncoderTask : public ModelTask<models::TextEncoder> {
   bool is_head(const std::string& parameter) const override;
 
  protected:
-  // encoder.config: with the head. `train`: the training data, by which the size of batches may be chosen.
-  // `settings`: those of encoder and data. Throws UsageError for invalid options or an invalid configuration.
-  EncoderTask(EncoderStart encoder, const LabelOptions& options, const LabelRows& train,
+  // encoder.config: with the head. `settings`: those of encoder and data. Throws UsageError for invalid
+  // options or an invalid configuration.
+  EncoderTask(EncoderStart encoder, const LabelOptions& options, LabelRows train,
               std::vector<Field> settings);
+
+  // Of the sum over a batch's labels.
+  static BatchLoss mean_loss(const Variable& sum, const Batch& batch, const BatchSize& step);
 
   const LabelOptions& options() const { return options_; }
   const EncoderStart& encoder() const { return encoder_; }
-  int64_t batch_tokens() const { return batch_tokens_; }
+  const LabelRows& train() const { return train_; }
   int64_t evaluation_batch_tokens() const;
 
  private:
@@ -62,6 +66,7 @@ class EncoderTask : public ModelTask<models::TextEncoder> {
 
   EncoderStart encoder_;
   LabelOptions options_;
+  LabelRows train_;
   int64_t batch_tokens_;
 };
 

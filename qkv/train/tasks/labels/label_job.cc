@@ -35,9 +35,7 @@ std::unique_ptr<Task> LabelJob::make_task(bool resumes, TrainObserver& observer,
   Data data;
   if (!node || node->is_first()) data = read_data(stop);
   data.labels = once_a_node<SharedTexts>(node, [&] { return SharedTexts{data.labels}; }).texts;
-  observer.on_stage(encoder.from.empty() && encoder.tokenizer.empty() && !resumes ? "training the tokenizer"
-                                                                                  : "reading the tokenizer");
-  EncoderStart start = open_encoder(encoder, folder, resumes, data.write_texts, stop);
+  EncoderStart start = open_start(resumes, observer, data.write_texts, stop);
   const bool regression = data.labels.empty();
   start.label(target(),
               regression ? std::vector<std::string>{"LABEL_0"} : start.labels(target(), data.labels),

@@ -2,15 +2,14 @@
 
 #include "qkv/nn/residual_branches.h"
 #include "qkv/ops/general/losses.h"
-#include "qkv/ops/general/scale.h"
 
 namespace qkv::train {
 
 using models::ClassificationTarget;
 
 LabelTask::LabelTask(Inputs inputs)
-    : EncoderTask(std::move(inputs.encoder), inputs.options, inputs.train, std::move(inputs.fields)),
-      train_(std::move(inputs.train)),
+    : EncoderTask(std::move(inputs.encoder), inputs.options, std::move(inputs.train),
+                  std::move(inputs.fields)),
       valid_(std::move(inputs.valid)) {}
 
 TaskInfo LabelTask::info() const {
@@ -19,7 +18,7 @@ TaskInfo LabelTask::info() const {
       .name = texts ? "classify" : "tag",
       .items = texts ? "texts" : "sentences",
       .units = "tokens",
-      .train_items = std::ssize(train_.items),
+      .train_items = std::ssize(train().items),
       .valid_items = valid_ ? std::ssize(valid_->items) : 0,
       .sizes = {{"vocabulary", model_.config().vocabulary}, {"labels", std::ssize(model_.config().labels)}}};
 }
@@ -28,7 +27,7 @@ std::vector<Field> LabelTask::data_fields() const {
   std::string labels;
   for (const std::string& label : model_.config().labels) labels += (labels.empty() ? "" : ", ") + label;
   return {{"data.labels", labels},
-          {"data.fingerprint", std::to_string(train_.fingerprint())},
+          {"data.fingerprint", std::to_string(train().fingerprint())},
           {"valid.fingerprint", valid_ ? std::to_string(valid_->fingerprint()) : "0"}};
 }
 
@@ -36,11 +35,6 @@ void LabelTask::initialise_randomly(uint64_t seed) {
   nn::initialise(model_, seed);
   // Tags of words are learned in fewer steps so, classes of texts are not (docs/results.md).
   if (model_.config().labelled == ClassificationTarget::tokens) nn::scale_residual_branches(model_);
-}
-
-std::unique_ptr<BatchStream> LabelTask::batches(uint64_t seed, data::CursorState from) const {
-  return stream_of(data::BatchCursor(train_.costs(), {.budget = batch_tokens(), .seed = seed}, from),
-                   [this](const data::Batch& rows) { return label_batch(train_, rows.items); });
 }
 
 BatchLoss LabelTask::loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const {
@@ -57,8 +51,7 @@ BatchLoss LabelTask::loss(const Batch& batch, const BatchSize& step, nn::Forward
                           {.ignored_label = kNoLabel,
                            .label_smoothing = options().label_smoothing,
                            .reduction = Reduction::sum});
-  return {scaled(sum, 1.0f / static_cast<float>(step.labels)),
-          {{"loss", CurveSum(sum), static_cast<double>(batch.size.labels)}}};
+  return mean_loss(sum, batch, step);
 }
 
 std::optional<Evaluation> LabelTask::evaluate(const EvaluationRequest& request) const {

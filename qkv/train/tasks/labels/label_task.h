@@ -11,7 +11,7 @@
 
 namespace qkv::train {
 
-// Owns the data.
+// Owns the validation data.
 class LabelTask : public EncoderTask {
  public:
   struct Inputs {
@@ -25,7 +25,6 @@ class LabelTask : public EncoderTask {
   explicit LabelTask(Inputs inputs);
 
   TaskInfo info() const override;
-  std::unique_ptr<BatchStream> batches(uint64_t seed, data::CursorState from) const override;
   BatchLoss loss(const Batch& batch, const BatchSize& step, nn::ForwardContext& context) const override;
   std::vector<Metric> metrics() const override { return label_metrics(model_.config()); }
   std::optional<Evaluation> evaluate(const EvaluationRequest& request) const override;
@@ -34,7 +33,6 @@ class LabelTask : public EncoderTask {
   void initialise_randomly(uint64_t seed) override;
   std::vector<Field> data_fields() const override;
 
-  LabelRows train_;
   std::optional<LabelRows> valid_;
 };
 
