@@ -78,8 +78,7 @@ class TextEncoderPipeline {
         std::invoke_result_t<Finish, typename std::invoke_result_t<Prepare, size_t>::value_type, Tensor>;
     std::vector<std::invoke_result_t<Merge, std::span<Part>>> results;
     results.reserve(items);
-    const int64_t enough =
-        std::max<int64_t>(16 * batch_tokens, 1 << 16);  // tokens, in batches of similar lengths
+    const int64_t enough = std::max<int64_t>(batch_tokens, 1 << 16);  // tokens, in batches of similar lengths
     const size_t block = 16 * static_cast<size_t>(threads());
     std::vector<std::invoke_result_t<Prepare, size_t>> requests;
     for (size_t next = 0; next < items;) {
