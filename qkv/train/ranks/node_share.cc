@@ -1,7 +1,5 @@
 #include "qkv/train/ranks/node_share.h"
 
-#include <utility>
-
 namespace qkv::train {
 
 NodeShare::NodeShare(Communicator& ranks) : ranks_(&ranks), first_(ranks.rank()) {
@@ -13,14 +11,14 @@ NodeShare::NodeShare(Communicator& ranks) : ranks_(&ranks), first_(ranks.rank())
   }
 }
 
-void NodeShare::number(int64_t value) {
-  numbers_.push_back(value);
-  parts_.push_back(std::as_bytes(std::span(&numbers_.back(), 1)));
+void NodeShare::add_bytes(std::span<std::byte> bytes) {
+  if (!is_first()) return ranks_->receive(first_, bytes);
+  parts_.emplace_back(bytes.begin(), bytes.end());
 }
 
 void NodeShare::send() {
   std::vector<Communicator::Outgoing> outgoing;
-  for (const std::span<const std::byte> part : std::exchange(parts_, {})) {
+  for (const std::vector<std::byte>& part : parts_) {
     for (const int other : others_) outgoing.push_back({other, part});
   }
   std::vector<std::byte> done(others_.size() + 1);  // of each other rank, or of this one
@@ -28,8 +26,7 @@ void NodeShare::send() {
   if (!is_first()) outgoing.push_back({first_, done});
   for (size_t i = 0; i < others_.size(); ++i) incoming.push_back({others_[i], std::span(&done[i], 1)});
   ranks_->exchange(outgoing, incoming);
-  numbers_.clear();
-  packed_.clear();
+  parts_.clear();
 }
 
 }  // namespace qkv::train

@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <span>
 #include <string>
@@ -25,7 +24,7 @@ class NodeShare {
   // On the first rank of a node, what `make` returns, otherwise that of the first rank. Calls and types are
   // the same on all ranks of a node. T has members(function), which calls function(member...) with its
   // vectors and its int64_t numbers. Elements of vectors are trivial, strings, vectors, or have members().
-  // The first rank keeps trivial elements in place until send().
+  // The first rank keeps a copy until send(): its caller may change the value, or drop parts of it.
   template <class T>
   T once(const std::function<T()>& make);
   bool is_first() const { return first_ == ranks_->rank(); }
@@ -38,31 +37,20 @@ class NodeShare {
   void add(std::vector<Element>& vector) {
     if constexpr (!std::is_trivially_copyable_v<Element>) {
       std::vector<std::byte> bytes;
-      if (is_first()) {
-        pack(vector, bytes);
-        add(packed_.emplace_back(std::move(bytes)));
-      } else {
-        add(bytes);
+      if (is_first()) pack(vector, bytes);
+      add(bytes);
+      if (!is_first()) {
         std::span<const std::byte> rest = bytes;
         unpack(rest, vector);
       }
-    } else if (is_first()) {
-      number(std::ssize(vector));
-      parts_.push_back(std::as_bytes(std::span(vector)));
     } else {
-      int64_t size = 0;
-      receive(std::as_writable_bytes(std::span(&size, 1)));
+      int64_t size = std::ssize(vector);
+      add(size);
       vector.resize(static_cast<size_t>(size));
-      receive(std::as_writable_bytes(std::span(vector)));
+      add_bytes(std::as_writable_bytes(std::span(vector)));
     }
   }
-  void add(std::same_as<int64_t> auto& value) {
-    if (is_first()) {
-      number(value);
-    } else {
-      receive(std::as_writable_bytes(std::span(&value, 1)));
-    }
-  }
+  void add(std::same_as<int64_t> auto& value) { add_bytes(std::as_writable_bytes(std::span(&value, 1))); }
   template <class T>
   static void pack(T& value, std::vector<std::byte>& to) {
     if constexpr (std::is_trivially_copyable_v<T>) {
@@ -90,15 +78,13 @@ class NodeShare {
       for (auto& element : value) unpack(from, element);
     }
   }
-  void number(int64_t value);
-  void receive(std::span<std::byte> bytes) { ranks_->receive(first_, bytes); }
+  // Keeps them for send(), or receives them.
+  void add_bytes(std::span<std::byte> bytes);
 
   Communicator* ranks_ = &alone();
   int first_ = 0;            // rank of this node
   std::vector<int> others_;  // of this node, on the first
-  std::vector<std::span<const std::byte>> parts_;
-  std::deque<int64_t> numbers_;  // whose addresses stay, like those of
-  std::deque<std::vector<std::byte>> packed_;
+  std::vector<std::vector<std::byte>> parts_;
 };
 
 template <class T>

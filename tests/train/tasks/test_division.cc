@@ -231,6 +231,21 @@ TEST(NodeShare, SendsVectorsOfVectorsAndTexts) {
   });
 }
 
+TEST(NodeShare, KeepsWhatItsCallerDropsOrChanges) {
+  ThreadRanks(2).run([&](Communicator& own) {
+    NodeShare node(own);
+    const std::vector<int32_t> expected(1000, 7);
+    {
+      Tokens dropped = node.once<Tokens>([&] { return Tokens{expected, {1, 2}, 3}; });
+      EXPECT_EQ(dropped.ids, expected);
+    }
+    Tokens changed = node.once<Tokens>([&] { return Tokens{expected, {1, 2}, 3}; });
+    EXPECT_EQ(changed.ids, expected);
+    if (own.is_root()) changed.ids.assign(1000, 8);
+    node.send();
+  });
+}
+
 TEST(NodeShare, MakesDataOnceANode) {
   ThreadRanks ranks(5);
   ranks.host_of = [](int rank) { return rank % 2 == 0 ? "even" : "odd"; };
