@@ -4,7 +4,7 @@
 #include "fuzz/reader.h"
 #include "qkv/base/error.h"
 #include "qkv/models/hub/family.h"
-#include "qkv/models/hub/wrappers.h"
+#include "qkv/models/hub/parts/wrappers.h"
 #include "qkv/nn/parameter.h"
 
 namespace qkv::fuzz {

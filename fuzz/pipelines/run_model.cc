@@ -48,6 +48,11 @@ void run(const std::shared_ptr<const LoadedImageEncoder>& model) {
   embedder.encode(requests, [](size_t, const Tensor&) {});
 }
 
+void run(const std::shared_ptr<const LoadedDualEncoder>& model) {
+  run(model->text);
+  run(model->image);
+}
+
 }  // namespace
 
 void run_model(const OpenedModel& model) {

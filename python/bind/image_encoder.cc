@@ -1,4 +1,4 @@
-// Image encoders, and pages of attention.
+// Encoders of images, and of images and texts, and pages of attention.
 
 #include <variant>
 
@@ -8,9 +8,47 @@
 #include "qkv/explain/image_attention.h"
 #include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/json.h"
+#include "qkv/pipelines/zero_shot/image_zero_shot.h"
 
 namespace qkv::python {
 namespace {
+
+// A few images at a time, because each takes a megabyte.
+template <class Prepare, class Pipeline, class Finish, class Use>
+void in_chunks(const Texts& paths, const Prepare& prepare, const Pipeline& pipeline, const Finish& finish,
+               const Use& use, Ticker& tick) {
+  constexpr size_t kChunk = 32;
+  for (size_t first = 0; first < paths.size(); first += kChunk) {
+    const Texts chunk(paths.begin() + static_cast<int64_t>(first),
+                      paths.begin() + static_cast<int64_t>(std::min(first + kChunk, paths.size())));
+    const auto requests = prepared(chunk, [&](size_t i) { return prepare(chunk[i]); });
+    std::vector<const pipelines::ImageRequest*> pointers;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      require_result(requests[i].error, first + i, paths.size());
+      pointers.push_back(&requests[i]);
+    }
+    pipeline.encode(pointers, [&](size_t i, const Tensor& hidden) {
+      use(first + i, finish(requests[i], hidden));
+      tick(static_cast<int64_t>(first + i + 1));
+    });
+  }
+}
+
+// The labels of images as JSON.
+template <class Pipeline, class Finish>
+Texts classified(const Texts& paths, const Pipeline& pipeline, const Finish& finish,
+                 std::optional<size_t> top) {
+  Texts results(paths.size());
+  Ticker tick;
+  in_chunks(
+      paths, [&](const std::string& path) { return pipeline.prepare(path); }, pipeline, finish,
+      [&](size_t i, const pipelines::Classified& one) {
+        require_result(one.error, i, paths.size());
+        results[i] = to_json(one, top.value_or(SIZE_MAX));
+      },
+      tick);
+  return results;
+}
 
 // Images are paths of PNG and JPEG files.
 class ImageEncoder {
@@ -23,15 +61,18 @@ class ImageEncoder {
 
   nb::object encode(const Texts& paths, nb::dict given, nb::object on_progress) const {
     const pipelines::ImageEmbedder embedder(encoder_, options_);
-    pipelines::EmbedOptions options;
+    pipelines::EmbedOptions options = embedder.default_options();
     take_value(given, "normalize_embeddings", options.normalize);
     take_pooling(given, options);
     refuse_rest(given, "normalize_embeddings, pooling");
     Ticker tick(std::move(on_progress));
     const Tensor vectors = released([&] {
-      Vectors all(std::ssize(paths), encoder_->model->config().encoder.d_model());
+      const models::ImageEncoderConfig& config = encoder_->model->config();
+      const bool pooled = options.pooling == pipelines::Pooling::pooler;
+      Vectors all(std::ssize(paths), pooled ? config.pooled_width() : config.encoder.d_model());
       in_chunks(
           paths, [&](const std::string& path) { return embedder.prepare(path, options); }, embedder,
+          [&](const auto& request, const Tensor& hidden) { return embedder.finish(request, hidden); },
           [&](size_t i, const pipelines::Embedded& one) { all.set(i, one); }, tick);
       return all.tensor();
     });
@@ -40,16 +81,9 @@ class ImageEncoder {
 
   Texts classify(const Texts& paths, std::optional<size_t> top) const {
     const pipelines::ImageClassifier classifier(encoder_, options_);
-    Texts results(paths.size());
-    Ticker tick;
-    in_chunks(
-        paths, [&](const std::string& path) { return classifier.prepare(path); }, classifier,
-        [&](size_t i, const pipelines::Classified& one) {
-          require_result(one.error, i, paths.size());
-          results[i] = to_json(one, top.value_or(SIZE_MAX));
-        },
-        tick);
-    return results;
+    return classified(
+        paths, classifier,
+        [&](const auto& request, const Tensor& hidden) { return classifier.finish(request, hidden); }, top);
   }
 
   std::shared_ptr<explain::ImageAttentionReport> attention(const std::string& path) const {
@@ -59,29 +93,38 @@ class ImageEncoder {
   }
 
  private:
-  // A few images at a time, because each takes a megabyte.
-  template <class Prepare, class Pipeline, class Use>
-  static void in_chunks(const Texts& paths, const Prepare& prepare, const Pipeline& pipeline, const Use& use,
-                        Ticker& tick) {
-    constexpr size_t kChunk = 32;
-    for (size_t first = 0; first < paths.size(); first += kChunk) {
-      const Texts chunk(paths.begin() + static_cast<int64_t>(first),
-                        paths.begin() + static_cast<int64_t>(std::min(first + kChunk, paths.size())));
-      const auto requests = prepared(chunk, [&](size_t i) { return prepare(chunk[i]); });
-      std::vector<const pipelines::ImageRequest*> pointers;
-      for (size_t i = 0; i < requests.size(); ++i) {
-        require_result(requests[i].error, first + i, paths.size());
-        pointers.push_back(&requests[i]);
-      }
-      pipeline.encode(pointers, [&](size_t i, const Tensor& hidden) {
-        use(first + i, pipeline.finish(requests[i], hidden));
-        tick(static_cast<int64_t>(first + i + 1));
-      });
-    }
-  }
-
   std::shared_ptr<const pipelines::LoadedImageEncoder> encoder_;
   pipelines::ImageEncoderOptions options_;
+};
+
+class DualEncoder {
+ public:
+  DualEncoder(std::shared_ptr<const pipelines::LoadedDualEncoder> encoder, const OpenOptions& options)
+      : encoder_(std::move(encoder)), options_(options) {}
+
+  std::string inspect() const { return described("image-text", encoder_->folder, *encoder_->model).dump(); }
+  nb::object texts() const { return made(encoder_->text); }
+  nb::object images() const { return made(encoder_->image, options_); }
+
+  Texts classify(const Texts& paths, const Texts& labels, nb::dict given, std::optional<size_t> top) const {
+    pipelines::ImageZeroShotOptions options;
+    take_fields(given, options);
+    refuse_rest(given, "hypothesis");
+    return released([&] {
+      const pipelines::ImageZeroShotClassifier classifier(encoder_, options_.images);
+      const pipelines::LabelVectors vectors = classifier.label_vectors(labels, options);
+      return classified(
+          paths, classifier,
+          [&](const auto& request, const Tensor& hidden) {
+            return classifier.finish(request, hidden, vectors);
+          },
+          top);
+    });
+  }
+
+ private:
+  std::shared_ptr<const pipelines::LoadedDualEncoder> encoder_;
+  OpenOptions options_;
 };
 
 template <class Report>
@@ -103,7 +146,18 @@ nb::object made(const std::shared_ptr<const pipelines::LoadedImageEncoder>& enco
   return nb::cast(std::make_shared<ImageEncoder>(encoder, options.images));
 }
 
+nb::object made(const std::shared_ptr<const pipelines::LoadedDualEncoder>& encoder,
+                const OpenOptions& options) {
+  return nb::cast(std::make_shared<DualEncoder>(encoder, options));
+}
+
 void bind_image_encoder(nb::module_& module) {
+  nb::class_<DualEncoder>(module, "DualEncoder")
+      .def("inspect", &DualEncoder::inspect)
+      .def("texts", &DualEncoder::texts)
+      .def("images", &DualEncoder::images)
+      .def("classify", &DualEncoder::classify, nb::arg("paths"), nb::arg("labels"), nb::arg("options"),
+           nb::arg("top").none());
   const nb::call_guard<nb::gil_scoped_release> without_gil;
   nb::class_<ImageEncoder>(module, "ImageEncoder")
       .def("inspect", &ImageEncoder::inspect)

@@ -39,6 +39,8 @@ nb::object made(const std::shared_ptr<const pipelines::LoadedLanguageModel>& mod
 nb::object made(const std::shared_ptr<const pipelines::LoadedTextEncoder>& encoder);
 nb::object made(const std::shared_ptr<const pipelines::LoadedImageEncoder>& encoder,
                 const OpenOptions& options);
+nb::object made(const std::shared_ptr<const pipelines::LoadedDualEncoder>& encoder,
+                const OpenOptions& options);
 
 // An object with apply(context, next), which may be called by any thread. Throws UsageError for another.
 std::shared_ptr<const search::Constraint> constraint_of(nb::handle object);

@@ -8,7 +8,7 @@
 
 from . import models, nn, optim, search, text
 from ._attention import Attention, Layer, attention
-from ._model import ImageEncoder, LanguageModel, Model, Stream, TextEncoder, TranslationModel, open
+from ._model import DualEncoder, ImageEncoder, LanguageModel, Model, Stream, TextEncoder, TranslationModel, open
 from ._qkv import (
     AttentionResult,
     DataError,

@@ -624,11 +624,48 @@ class ImageEncoder(Model):
         return Attention(self._core.attention(str(image)))
 
 
+class DualEncoder(Model):
+    """Two encoders, of texts and of images, whose vectors are in one space: CLIP, SigLIP. Images are paths of PNG and JPEG
+    files. A text fits an image the better, the larger the cosine of their vectors is."""
+
+    _kind = "an encoder of texts and one of images"
+
+    @property
+    def texts(self) -> TextEncoder:
+        """The encoder of texts."""
+        return TextEncoder(self._core.texts())
+
+    @property
+    def images(self) -> ImageEncoder:
+        """The encoder of images."""
+        return ImageEncoder(self._core.images())
+
+    def encode(self, texts: str | Iterable[str], **options: Any) -> numpy.ndarray:
+        """Vectors of texts: float32 [texts, width], or [width] for a single text. Options: those of TextEncoder.encode()."""
+        return self.texts.encode(texts, **options)
+
+    def encode_images(self, images: str | Iterable[str], **options: Any) -> numpy.ndarray:
+        """Vectors of images: float32 [images, width], or [width] for a single one. Options: those of
+        ImageEncoder.encode()."""
+        return self.images.encode(images, **options)
+
+    def classify(
+        self, images: str | Iterable[str], labels: Iterable[str], *, hypothesis: str | None = None, top: int | None = None
+    ) -> Any:
+        """How well each label fits an image, [{"label", "probability"}, ...], best first; of several images, a list of such
+        lists. The model reads a label in the hypothesis, "This is a photo of {}.", in place of {}."""
+        paths, single = _texts(images)
+        options = {} if hypothesis is None else {"hypothesis": hypothesis}
+        found = [json.loads(one)["labels"] for one in self._core.classify(paths, list(labels), options, top)]
+        return found[0] if single else found
+
+
 _KINDS = {
     _qkv.TranslationModel: TranslationModel,
     _qkv.LanguageModel: LanguageModel,
     _qkv.TextEncoder: TextEncoder,
     _qkv.ImageEncoder: ImageEncoder,
+    _qkv.DualEncoder: DualEncoder,
 }
 for _class in _KINDS.values():
     for _name in vars(_class):

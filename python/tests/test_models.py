@@ -159,7 +159,7 @@ def test_errors_are_pythons_too(encoder, language, tmp_path):
     assert isinstance(missing.value, qkv.IoError)
     with pytest.raises(qkv.DataError, match="text 1: expected at most"):
         encoder.encode(["a man", "a man " * 1000], max_length=None)
-    with pytest.raises(AttributeError, match="encode: expected a text encoder or an image encoder, found a language model"):
+    with pytest.raises(AttributeError, match="encode: expected a text encoder or an image encoder or an encoder of texts and one of images, found a language model"):
         language.encode("a man")
     with pytest.raises(ValueError, match="kind: expected 'encoder' or None, found 'x'"):
         qkv.open(MODELS / "llama", kind="x")

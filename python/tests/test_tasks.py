@@ -182,6 +182,30 @@ def test_images_have_vectors_labels_and_attention(command, tmp_path):
         model.attention(tmp_path / "none.png")
 
 
+def test_images_and_texts(command):
+    folder = ROOT / "tests" / "apps" / "golden" / "hub" / "clip-vit-base-patch32"
+    model = qkv.open(folder)
+    images = [str(ROOT / "tests" / "data" / "golden" / "images" / name) for name in ["rgb.png", "gray.png"]]
+    assert isinstance(model, qkv.DualEncoder) and "clip" in repr(model)
+    expected = command("embed", folder, "--images", "--normalize", *images)
+    expected = np.array([line.split("\t")[1].split() for line in expected], dtype=np.float32)
+    vectors = model.encode_images(images, normalize_embeddings=True)
+    assert vectors.tobytes() == expected.tobytes()
+    texts = ["a photo of a cat", "the man's dog"]
+    expected = np.array([line.split() for line in command("embed", folder, *texts)], dtype=np.float32)
+    assert model.encode(texts).tobytes() == expected.tobytes()
+    assert model.encode("a photo of a cat").shape == (12,)
+    expected = command("classify", folder, "--json", "--labels", "cat, dog", "--hypothesis", "the {}", *images, as_json=True)
+    assert model.classify(images, ["cat", "dog"], hypothesis="the {}") == [one["labels"] for one in expected]
+    assert len(model.classify(images[0], ["cat", "dog"], top=1)) == 1
+    assert model.images.attention(images[0]).layers and model.texts.attention("a cat").layers
+    assert model.texts.tokenize("a cat")["tokens"][0] == "<|startoftext|>"
+    with pytest.raises(qkv.UsageError, match="twice"):
+        model.classify(images[0], ["cat", "cat"])
+    with pytest.raises(AttributeError, match="expected a text encoder, found an encoder of texts and one of images"):
+        model.tag("a")
+
+
 def test_a_chat_is_a_prompt_of_the_template(tmp_path, language):
     folder = linked(tmp_path / "chat", MODELS / "llama")
     messages = [{"role": "user", "content": "the man"}, {"role": "assistant", "content": "sleeps"}, {"role": "user", "content": "a dog"}]

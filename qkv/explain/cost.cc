@@ -65,6 +65,8 @@ int64_t operations(Activation activation) {
       return 5;  // (exp(x) - exp(-x)) / (exp(x) + exp(-x))
     case Activation::relu_squared:
       return 2;  // max(x, 0)^2
+    case Activation::quick_gelu:
+      return 5;  // x / (1 + exp(-c * x))
   }
   return 1;
 }

@@ -7,7 +7,6 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/data/image_limits.h"
-#include "qkv/explain/captured_report.h"
 #include "qkv/explain/head_statistics.h"
 #include "qkv/explain/page_parts.h"
 #include "qkv/explain/report_file.h"
@@ -109,7 +108,7 @@ ImageAttentionReport image_attention_report(const pipelines::ImageAttention& cap
                               .layers = {},
                               .labels = captured.labels};
   for (const search::CapturedAttention& attention : captured.attentions) {
-    report.layers.push_back(attention_layer(attention).weights);
+    report.layers.push_back(attention.weights);
   }
   return report;
 }

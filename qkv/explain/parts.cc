@@ -24,6 +24,9 @@ std::string part_of(const std::string& name) {
        {".gate.", "feed_forward"},
        {".xielu.", "feed_forward"},
        {".layer_scalar", "norms"}}};
+  for (const std::string encoder : {"text.", "image."}) {  // of DualEncoder
+    if (name.starts_with(encoder)) return encoder + part_of(name.substr(encoder.size()));
+  }
   std::string head = name.substr(0, name.find('.'));
   if (head != "encoder" && head != "decoder" && !head.starts_with("embed_")) return head;
   for (const auto& [word, part] : kParts) {

@@ -5,8 +5,9 @@
 
 namespace qkv::kernels {
 
-// The activation functions of feed-forward blocks; relu_squared: max(x, 0)^2 (So et al. 2021).
-enum class Activation { identity, relu, gelu_exact, gelu_tanh, silu, tanh, relu_squared };
+// The activation functions of feed-forward blocks; relu_squared: max(x, 0)^2 (So et al. 2021);
+// quick_gelu: x / (1 + exp(-1.702 x)) (Hendrycks and Gimpel 2016).
+enum class Activation { identity, relu, gelu_exact, gelu_tanh, silu, tanh, relu_squared, quick_gelu };
 
 enum class NormKind {
   layer,  // y = (z - mean(z)) / sqrt(var(z) + epsilon) * weight + bias (Ba et al. 2016)

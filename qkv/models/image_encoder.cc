@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qkv/base/scope.h"
+#include "qkv/models/attention_pooler.h"
 #include "qkv/models/patch_dropout.h"
 #include "qkv/models/position_grid.h"
 #include "qkv/models/rows_at.h"
@@ -22,9 +23,15 @@ const ImageEncoderConfig& validated(const ImageEncoderConfig& config) {
   return config;
 }
 
-std::optional<nn::Linear> head(bool wanted, int64_t inputs, int64_t outputs) {
+std::optional<nn::Linear> head(bool wanted, int64_t inputs, int64_t outputs, bool bias = true) {
   if (!wanted) return std::nullopt;
-  return std::optional<nn::Linear>(std::in_place, nn::LinearOptions{.inputs = inputs, .outputs = outputs});
+  return std::optional<nn::Linear>(std::in_place,
+                                   nn::LinearOptions{.inputs = inputs, .outputs = outputs, .bias = bias});
+}
+
+std::optional<nn::Norm> norm(bool wanted, const nn::StackOptions& stack) {
+  if (!wanted) return std::nullopt;
+  return std::optional<nn::Norm>(std::in_place, stack.first().norm_options());
 }
 
 nn::Parameter vectors(int64_t count, int64_t d_model) {
@@ -105,6 +112,9 @@ void ImageEncoderConfig::validate() const {
   }
   validate_stack(encoder);
   require_rate("patch_dropout", patch_dropout);
+  if (!class_token && (distilled || !labels.empty() || (pooler && pooler_kind != ImagePooler::attention)))
+    throw UsageError("class_token: expected one, which heads read, found none");
+  if (projection > 0 && !pooler) throw UsageError("projection: expected a pooler before it, found none");
   if (distillation_classifier && (!distilled || labels.empty())) {
     throw UsageError("distillation_classifier: expected a distillation token and labels, found none");
   }
@@ -112,16 +122,24 @@ void ImageEncoderConfig::validate() const {
 
 ImageEncoder::ImageEncoder(const ImageEncoderConfig& config)
     : config_(validated(config)),
-      class_token_(vectors(1, config.encoder.d_model())),
+      class_token_(config.class_token ? vectors(1, config.encoder.d_model()) : nn::Parameter()),
       distillation_token_(config.distilled ? vectors(1, config.encoder.d_model()) : nn::Parameter()),
       positions_(vectors(config.tokens(), config.encoder.d_model())),
-      patches_(
-          {.inputs = config.channels * config.patch * config.patch, .outputs = config.encoder.d_model()}),
+      patches_({.inputs = config.channels * config.patch * config.patch,
+                .outputs = config.encoder.d_model(),
+                .bias = config.patch_bias}),
+      embedding_norm_(norm(config.embedding_norm, config.encoder)),
       encoder_(config.encoder),
-      pooler_(head(config.pooler, config.encoder.d_model(), config.encoder.d_model())),
+      pooler_norm_(norm(config.pooler && config.pooler_kind == ImagePooler::norm, config.encoder)),
+      pooler_(head(config.pooler && config.pooler_kind == ImagePooler::dense, config.encoder.d_model(),
+                   config.encoder.d_model())),
+      projection_(head(config.projection > 0, config.encoder.d_model(), config.projection, /*bias=*/false)),
       classifier_(head(!config.labels.empty(), config.encoder.d_model(), std::ssize(config.labels))),
       distillation_classifier_(
-          head(config.distillation_classifier, config.encoder.d_model(), std::ssize(config.labels))) {}
+          head(config.distillation_classifier, config.encoder.d_model(), std::ssize(config.labels))) {
+  if (config.pooler && config.pooler_kind == ImagePooler::attention)
+    attention_pooler_ = std::make_shared<const AttentionPooler>(config.encoder.first());
+}
 
 Variable ImageEncoder::positions_of(ImageSize size) const {
   if (size == ImageSize{config_.height, config_.width}) return positions_.variable;
@@ -157,19 +175,30 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& cont
   if (context.training && config_.patch_dropout > 0) {
     input = without_dropped(patches, images, of_image, own_tokens, context.drop_path(config_.patch_dropout));
   }
-  Variable x = patches_(from_host(input.patches, class_token_.variable.value().device()), context);
+  Variable x = patches_(from_host(input.patches, positions_.variable.value().device()), context);
   // Prepended before the class token, which therefore comes first in the end.
   if (config_.distilled) x = prepend(distillation_token_.variable, x, images);
-  x = prepend(class_token_.variable, x, images);
+  if (config_.class_token) x = prepend(class_token_.variable, x, images);
   const Dropout dropout = context.dropout(config_.dropout);
   x = residual(x, embedding(positions_of(size), input.positions, {}, {}));
+  if (embedding_norm_) x = (*embedding_norm_)(x);
   if (dropout.active()) x = activate(x, Activation::identity, dropout);
   return encoder_(x, Offsets::uniform(images, input.tokens), context);
 }
 
 Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets) const {
-  if (!pooler_) throw UsageError("expected a model with a pooler, found none");
-  return (*pooler_)(rows_at(hidden, config_.encoder.d_model(), offsets), config_.pooler_activation);
+  nn::ForwardContext context;
+  return pooled(hidden, offsets, context);
+}
+
+Variable ImageEncoder::pooled(const Variable& hidden, const Offsets& offsets,
+                              nn::ForwardContext& context) const {
+  if (!config_.pooler) throw UsageError("expected a model with a pooler, found none");
+  const auto first = [&] { return rows_at(hidden, config_.encoder.d_model(), offsets); };
+  const Variable pooled = attention_pooler_ ? (*attention_pooler_)(hidden, offsets, context)
+                          : pooler_norm_    ? (*pooler_norm_)(first())
+                                            : (*pooler_)(first(), config_.pooler_activation);
+  return projection_ ? (*projection_)(pooled) : pooled;
 }
 
 Variable ImageEncoder::classifier_logits(const Variable& hidden, const Offsets& offsets) const {
@@ -182,12 +211,16 @@ Variable ImageEncoder::classifier_logits(const Variable& hidden, const Offsets& 
 }
 
 void ImageEncoder::visit(const nn::ParameterVisitor& visitor) const {
-  visitor("class_token", class_token_);
+  if (class_token_.defined()) visitor("class_token", class_token_);
   if (distillation_token_.defined()) visitor("distillation_token", distillation_token_);
   visitor("positions", positions_);
   nn::visit_part(visitor, "patches", patches_);
+  if (embedding_norm_) nn::visit_part(visitor, "embedding_norm", *embedding_norm_);
   nn::visit_part(visitor, "encoder", encoder_);
+  if (pooler_norm_) nn::visit_part(visitor, "pooler.norm", *pooler_norm_);
+  if (attention_pooler_) nn::visit_part(visitor, "pooler", *attention_pooler_);
   if (pooler_) nn::visit_part(visitor, "pooler", *pooler_);
+  if (projection_) nn::visit_part(visitor, "projection", *projection_);
   if (classifier_) nn::visit_part(visitor, "classifier", *classifier_);
   if (distillation_classifier_) {
     nn::visit_part(visitor, "distillation_classifier", *distillation_classifier_);

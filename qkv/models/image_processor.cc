@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
@@ -22,11 +23,22 @@ struct Defaults {
   int64_t size;
   bool crops;
   data::Resampling resampling;
+  bool square = true;  // a size of one number is that of both sides; otherwise of the shorter one
+  std::array<double, 3> mean = {0.5, 0.5, 0.5}, deviation = mean;
 };
 
-constexpr std::array<Defaults, 2> kClasses{
-    {{"ViT", 224, false, data::Resampling::bilinear}, {"DeiT", 256, true, data::Resampling::bicubic}}};
+constexpr std::array<Defaults, 4> kClasses{{{"ViT", 224, false, data::Resampling::bilinear},
+                                            {"DeiT", 256, true, data::Resampling::bicubic},
+                                            {.name = "CLIP",
+                                             .size = 224,
+                                             .crops = true,
+                                             .resampling = data::Resampling::bicubic,
+                                             .square = false,
+                                             .mean = {0.48145466, 0.4578275, 0.40821073},
+                                             .deviation = {0.26862954, 0.26130258, 0.27577711}},
+                                            {"Siglip", 224, false, data::Resampling::bicubic}}};
 constexpr int64_t kDefaultCrop = 224;
+constexpr const char *kProcessor = "preprocessor_config.json", *kBothProcessors = "processor_config.json";
 
 const Defaults& defaults_of(const ConfigReader& reader) {
   const char* key = reader.has("image_processor_type") ? "image_processor_type" : "feature_extractor_type";
@@ -37,7 +49,10 @@ const Defaults& defaults_of(const ConfigReader& reader) {
       if (type == concat(one.name, ending)) return one;
     }
   }
-  reader.reject(key, "ViTImageProcessor or DeiTImageProcessor");
+  std::string known;
+  for (const Defaults& one : kClasses)
+    known += concat(known.empty() ? "" : " or ", one.name, "ImageProcessor");
+  reader.reject(key, known);
 }
 
 // Reads a field such as 224, [224, 224] or {"height": 224, "width": 224}.
@@ -68,17 +83,26 @@ void read_resizing(const ConfigReader& reader, const Defaults& defaults, ImagePr
     const ConfigReader size = reader.object("size");
     config.shortest_edge = size.integer("shortest_edge");
     size.reject_unknown_fields();
+  } else if (!defaults.square && !reader.is_object("size") && reader.numbers("size").size() < 2) {
+    config.shortest_edge = reader.integer("size", defaults.size);
   } else {
     config.resize = size_of(reader, "size", defaults.size);
   }
 }
 
-std::array<float, 3> channels_of(const ConfigReader& reader, const std::string& key) {
+std::array<float, 3> channels_of(const ConfigReader& reader, const std::string& key,
+                                 const std::array<double, 3>& otherwise) {
   std::vector<double> values = reader.numbers(key);
-  if (values.empty()) values = {0.5};
+  if (values.empty()) values = {otherwise.begin(), otherwise.end()};
   if (values.size() == 1) values.resize(3, values.front());
   if (values.size() != 3) reader.reject(key, "a number for each of 3 channels");
   return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
+}
+
+// A name that is too long is not there.
+bool is_there(const std::filesystem::path& file) {
+  std::error_code error;
+  return std::filesystem::exists(file, error);
 }
 
 int64_t scaled(int64_t length, int64_t to, int64_t from) { return (length * to + from / 2) / from; }
@@ -90,8 +114,8 @@ ImageProcessorConfig read_image_processor(const std::string& json, const std::st
   const Defaults& defaults = defaults_of(reader);
   ImageProcessorConfig config{.crop = size_of(reader, "crop_size", kDefaultCrop),
                               .scale = reader.number("rescale_factor", 1.0 / 255),
-                              .mean = channels_of(reader, "image_mean"),
-                              .deviation = channels_of(reader, "image_std")};
+                              .mean = channels_of(reader, "image_mean", defaults.mean),
+                              .deviation = channels_of(reader, "image_std", defaults.deviation)};
   read_resizing(reader, defaults, config);
   // Reads everything and then drops disabled steps, which files describe too.
   const ImageProcessorConfig nothing{.scale = 1};
@@ -143,9 +167,18 @@ std::string image_processor_json(const ImageProcessorConfig& config) {
   return json.dump(2) + "\n";
 }
 
+bool has_image_processor(const std::filesystem::path& folder) {
+  return is_there(folder / kProcessor) || is_there(folder / kBothProcessors);
+}
+
 ImageProcessorConfig load_image_processor(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "preprocessor_config.json";
-  return read_image_processor(read_file(path), path.string());
+  const std::filesystem::path path = folder / kProcessor, both = folder / kBothProcessors;
+  if (is_there(path) || !is_there(both))
+    return read_image_processor(read_file(path), path.string());
+  const std::string text = read_file(both);
+  const auto image = ConfigReader(text, both.string()).find("image_processor");
+  if (!image) throw DataError(concat(both.string(), ": image_processor: expected an object, found none"));
+  return read_image_processor(image->text(), concat(both.string(), ": image_processor"));
 }
 
 void ImageProcessorConfig::validate() const {

@@ -46,8 +46,8 @@ struct ImageProcessorConfig {
   void validate() const;
 };
 
-// Reads the fields of ViTImageProcessor and DeiTImageProcessor. Throws DataError naming the file and the
-// field that is unknown or unsupported.
+// Reads the fields of ViTImageProcessor, DeiTImageProcessor, CLIPImageProcessor and SiglipImageProcessor.
+// Throws DataError naming the file and the field that is unknown or unsupported.
 ImageProcessorConfig read_image_processor(const std::string& json, const std::string& path);
 
 // A preprocessor_config.json of a ViTImageProcessor that reads back as this configuration, and that
@@ -55,7 +55,11 @@ ImageProcessorConfig read_image_processor(const std::string& json, const std::st
 // a configuration without `resize`, or with a crop.
 std::string image_processor_json(const ImageProcessorConfig& config);
 
-// Reads the folder's preprocessor_config.json. Also throws IoError.
+// Whether the folder has a file that the next function reads: preprocessor_config.json, or
+// processor_config.json (of processors of images and texts, since transformers 5).
+bool has_image_processor(const std::filesystem::path& folder);
+
+// Reads the folder's preprocessing. Also throws IoError.
 ImageProcessorConfig load_image_processor(const std::filesystem::path& folder);
 
 class ImageProcessor {

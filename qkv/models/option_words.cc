@@ -6,14 +6,15 @@ namespace qkv::kernels {
 
 // A TransformerConfig has all but the first.
 Words<Activation> words(Activation /*kind*/) {
-  static constexpr std::array<std::pair<std::string_view, Activation>, 7> kWords{
+  static constexpr std::array<std::pair<std::string_view, Activation>, 8> kWords{
       {{"identity", Activation::identity},
        {"relu", Activation::relu},
        {"gelu", Activation::gelu_exact},
        {"gelu_tanh", Activation::gelu_tanh},
        {"silu", Activation::silu},
        {"tanh", Activation::tanh},
-       {"relu_squared", Activation::relu_squared}}};
+       {"relu_squared", Activation::relu_squared},
+       {"quick_gelu", Activation::quick_gelu}}};
   return kWords;
 }
 
@@ -90,6 +91,18 @@ Words<ClassificationTarget> words(ClassificationTarget /*kind*/) {
        {"texts", ClassificationTarget::texts},
        {"tokens", ClassificationTarget::tokens},
        {"spans", ClassificationTarget::spans}}};
+  return kWords;
+}
+
+Words<PooledRow> words(PooledRow /*kind*/) {
+  static constexpr std::array<std::pair<std::string_view, PooledRow>, 3> kWords{
+      {{"first", PooledRow::first}, {"mean", PooledRow::mean}, {"last", PooledRow::last}}};
+  return kWords;
+}
+
+Words<ImagePooler> words(ImagePooler /*kind*/) {
+  static constexpr std::array<std::pair<std::string_view, ImagePooler>, 3> kWords{
+      {{"dense", ImagePooler::dense}, {"norm", ImagePooler::norm}, {"attention", ImagePooler::attention}}};
   return kWords;
 }
 

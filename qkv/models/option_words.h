@@ -3,6 +3,7 @@
 
 #include "qkv/base/field_text.h"
 #include "qkv/models/config.h"
+#include "qkv/models/image_encoder.h"
 #include "qkv/models/text_encoder.h"
 
 namespace qkv::kernels {
@@ -20,6 +21,8 @@ Words<SublayerOrder> words(SublayerOrder kind);
 
 namespace qkv::models {
 Words<ClassificationTarget> words(ClassificationTarget kind);
+Words<PooledRow> words(PooledRow kind);
+Words<ImagePooler> words(ImagePooler kind);
 Words<ProblemType> words(ProblemType kind);
 Words<Tying> words(Tying kind);
 }  // namespace qkv::models

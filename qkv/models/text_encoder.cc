@@ -25,6 +25,14 @@ void TextEncoderConfig::validate() const {
   if ((next_sentence || (labelled == ClassificationTarget::texts && !causal)) && !pooler) {
     throw UsageError("pooler: expected one, because heads for whole texts need it, found none");
   }
+  if (pooler_width > 0 && pooler_width != encoder.d_model() &&
+      (next_sentence || labelled != ClassificationTarget::nothing))
+    throw UsageError(
+        concat("pooler_width: expected ", encoder.d_model(), ", which heads read, found ", pooler_width));
+  if (end_id && (*end_id < 0 || *end_id >= vocabulary))
+    throw UsageError(
+        concat("end_id: expected an id below ", vocabulary, ", the vocabulary, found ", *end_id));
+  if (padded && !max_positions) throw UsageError("padded: expected max_positions, found none");
   if (has_labels(labelled)) require_at_least("labels", 1, std::ssize(labels));
 }
 
@@ -42,7 +50,7 @@ TextEncoder::TextEncoder(const TextEncoderConfig& config)
   const nn::NormOptions norm{.features = d_model,
                              .epsilon = config.encoder.first().epsilon,
                              .bias = config.encoder.first().norm_bias};
-  pooler_ = head(config.pooler, d_model, config.head_bias);
+  pooler_ = head(config.pooler, config.pooled_width(), config.head_bias);
   if (config.pooler && config.pooler_norm) pooler_norm_.emplace(norm);
   next_sentence_ = head(config.next_sentence, 2);
   classifier_ = head(config.labelled != ClassificationTarget::nothing,
@@ -80,8 +88,9 @@ Variable TextEncoder::pooled(const Variable& hidden, const Offsets& offsets) con
 }
 
 Variable TextEncoder::text_rows(const Variable& hidden, const Offsets& offsets) const {
-  return config_.pools_mean ? segment_mean(hidden, offsets)
-                            : rows_at(hidden, config_.encoder.d_model(), offsets);
+  if (config_.pooled_row == PooledRow::mean) return segment_mean(hidden, offsets);
+  return rows_at(hidden, config_.encoder.d_model(), offsets,
+                 config_.pooled_row == PooledRow::last ? kLastToken : 0);
 }
 
 Variable TextEncoder::pooled_rows(const Variable& rows, const Dropout& dropout,

@@ -23,19 +23,24 @@ constexpr bool has_labels(ClassificationTarget target) {
   return target == ClassificationTarget::texts || target == ClassificationTarget::tokens;
 }
 
+// The row of a text that the pooler reads.
+enum class PooledRow : uint8_t { first, mean, last };
+
 struct TextEncoderConfig {
   int64_t vocabulary = 0;
   std::optional<int64_t> max_positions = {};  // maximum length of a text; nothing: unlimited
   nn::EmbeddingConfig embedding = {};
   nn::StackOptions encoder = {};
   bool causal = false;  // a token attends to itself and earlier ones only
-  // Has a pooler: a linear layer, an activation and perhaps a norm, of the first token or of the mean of all
-  // tokens; of each token where tokens or spans are labelled.
+  // Has a pooler: a linear layer, an activation and perhaps a norm, of one row of a text; of each token where
+  // tokens or spans are labelled.
   bool pooler = false;
   Activation pooler_activation = Activation::tanh;
-  bool pooler_norm = false, pools_mean = false;
-  bool head_bias = true;   // of the linear layers of the pooler and of the masked-language head
-  bool logit_bias = true;  // of masked-language logits
+  bool pooler_norm = false;
+  PooledRow pooled_row = PooledRow::first;
+  int64_t pooler_width = 0;  // of its result; 0: d_model
+  bool head_bias = true;     // of the linear layers of the pooler and of the masked-language head
+  bool logit_bias = true;    // of masked-language logits
   // Predicts the token at each position; tied to the embedding table.
   bool masked_language = false;
   Activation masked_language_activation = Activation::gelu_exact;
@@ -44,10 +49,15 @@ struct TextEncoderConfig {
   ClassificationTarget labelled = ClassificationTarget::nothing;
   std::vector<std::string> labels = {};             // of texts and tokens; spans have none
   ProblemType problem = ProblemType::single_label;  // of text labels
+  // A text ends with the first token of this id, and has one (CLIP). Nothing: it ends with its last token.
+  std::optional<int32_t> end_id = {};
+  bool padded = false;  // texts are read with pad tokens up to max_positions (SigLIP)
   // Of a causal model that labels texts: ids after which no other id follows are not part of the text. At
   // most one.
   std::vector<int32_t> pad_ids = {};
 
+  // Features of a pooled text.
+  int64_t pooled_width() const { return pooler_width > 0 ? pooler_width : encoder.d_model(); }
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
 };
@@ -67,7 +77,7 @@ class TextEncoder {
                       const Tensor& positions = {}) const;
 
   // The heads take hidden states. Throws UsageError if the model lacks the head.
-  Variable pooled(const Variable& hidden, const Offsets& offsets) const;  // -> [texts, d_model]
+  Variable pooled(const Variable& hidden, const Offsets& offsets) const;  // -> [texts, pooled_width()]
   Variable masked_language_logits(
       const Variable& hidden) const;  // [tokens, d_model] -> logits [tokens, vocabulary]
   // The loss of labels i32 [tokens].

@@ -10,7 +10,8 @@
 namespace qkv::pipelines {
 
 int64_t TextEmbedOptions::width(const models::TextEncoder& model) const {
-  return dense && !dense->empty() ? dense->back().outputs() : model.config().encoder.d_model();
+  if (dense && !dense->empty()) return dense->back().outputs();
+  return vector.pooling == Pooling::pooler ? model.config().pooled_width() : model.config().encoder.d_model();
 }
 
 TextEmbedOptions TextEmbedder::default_options() const {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "qkv/base/error.h"
+#include "qkv/models/dual_encoder.h"
 #include "qkv/models/hub/family.h"
 #include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/pretrained.h"
@@ -35,6 +36,8 @@ KindText text_of(FolderKind kind) {
               "qkv fill-mask, classify, tag or embed"};
     case FolderKind::image:
       return {"an image encoder", names_of(models::image_families()), "qkv classify or embed"};
+    case FolderKind::image_text:
+      return {"an encoder of texts and one of images", "clip, siglip", "qkv classify or embed"};
     case FolderKind::translation:
       break;
   }
@@ -78,6 +81,15 @@ std::shared_ptr<const LoadedImageEncoder> load_image(const path& folder, const m
       folder, models::load_image_encoder(folder, options), models::load_image_processor(folder)});
 }
 
+std::shared_ptr<const LoadedDualEncoder> load_dual(const path& folder, const models::LoadOptions& options) {
+  auto model = std::make_shared<const models::DualEncoder>(models::load_dual_encoder(folder, options));
+  LoadedTextEncoder text{folder, model->text, models::load_tokenizer(folder)};
+  LoadedImageEncoder image{folder, model->image, models::load_image_processor(folder)};
+  return std::make_shared<const LoadedDualEncoder>(
+      LoadedDualEncoder{folder, std::move(model), std::make_shared<const LoadedTextEncoder>(std::move(text)),
+                        std::make_shared<const LoadedImageEncoder>(std::move(image))});
+}
+
 }  // namespace
 
 std::shared_ptr<const models::TranslationModel> required(
@@ -102,6 +114,12 @@ std::shared_ptr<const LoadedImageEncoder> required(std::shared_ptr<const LoadedI
   return model;
 }
 
+std::shared_ptr<const LoadedDualEncoder> required(std::shared_ptr<const LoadedDualEncoder> model) {
+  if (!model || !model->model || !model->text || !model->image)
+    throw UsageError("pipeline: expected an encoder of texts and one of images, found none");
+  return model;
+}
+
 OpenedModel open_model(const path& folder, const models::LoadOptions& options) {
   switch (models::folder_kind(folder)) {
     case FolderKind::language:
@@ -110,6 +128,8 @@ OpenedModel open_model(const path& folder, const models::LoadOptions& options) {
       return load_encoder(folder, options);
     case FolderKind::image:
       return load_image(folder, options);
+    case FolderKind::image_text:
+      return load_dual(folder, options);
     case FolderKind::translation:
       break;
   }
@@ -132,8 +152,9 @@ std::shared_ptr<const LoadedTextEncoder> open_text_encoder(const path& folder,
                                                            const models::LoadOptions& options) {
   FolderKind kind = models::folder_kind(folder);
   const bool encoder_stands_alone =
-      kind != FolderKind::encoder &&
-      models::find_family(models::encoder_families(), models::family_of(folder)) != nullptr;
+      kind == FolderKind::image_text ||
+      (kind != FolderKind::encoder &&
+       models::find_family(models::encoder_families(), models::family_of(folder)) != nullptr);
   if (encoder_stands_alone) kind = FolderKind::encoder;
   require_kind(folder, FolderKind::encoder, kind);
   return load_encoder(folder, options);
@@ -141,8 +162,15 @@ std::shared_ptr<const LoadedTextEncoder> open_text_encoder(const path& folder,
 
 std::shared_ptr<const LoadedImageEncoder> open_image_encoder(const path& folder,
                                                              const models::LoadOptions& options) {
-  require_kind(folder, FolderKind::image, models::folder_kind(folder));
+  const FolderKind kind = models::folder_kind(folder);
+  if (kind != FolderKind::image_text) require_kind(folder, FolderKind::image, kind);
   return load_image(folder, options);
+}
+
+std::shared_ptr<const LoadedDualEncoder> open_dual_encoder(const path& folder,
+                                                           const models::LoadOptions& options) {
+  require_kind(folder, FolderKind::image_text, models::folder_kind(folder));
+  return load_dual(folder, options);
 }
 
 }  // namespace qkv::pipelines

@@ -15,6 +15,10 @@
 #include "qkv/models/translation_model.h"
 #include "qkv/text/tokenizer.h"
 
+namespace qkv::models {
+struct DualEncoder;  // dual_encoder.h
+}
+
 namespace qkv::pipelines {
 
 class OutputGrammars;
@@ -41,9 +45,18 @@ struct LoadedImageEncoder {
   models::ImageProcessorConfig preprocessing;  // from preprocessor_config.json
 };
 
+// Two encoders whose vectors are in one space. Each is a handle of its own for the pipelines of its kind.
+struct LoadedDualEncoder {
+  std::filesystem::path folder;
+  std::shared_ptr<const models::DualEncoder> model;
+  std::shared_ptr<const LoadedTextEncoder> text;
+  std::shared_ptr<const LoadedImageEncoder> image;
+};
+
 using OpenedModel =
     std::variant<std::shared_ptr<const models::TranslationModel>, std::shared_ptr<const LoadedLanguageModel>,
-                 std::shared_ptr<const LoadedTextEncoder>, std::shared_ptr<const LoadedImageEncoder>>;
+                 std::shared_ptr<const LoadedTextEncoder>, std::shared_ptr<const LoadedImageEncoder>,
+                 std::shared_ptr<const LoadedDualEncoder>>;
 
 // The handle, for constructors. Throws UsageError for a null one, and for one without a model.
 std::shared_ptr<const models::TranslationModel> required(
@@ -51,6 +64,7 @@ std::shared_ptr<const models::TranslationModel> required(
 std::shared_ptr<const LoadedLanguageModel> required(std::shared_ptr<const LoadedLanguageModel> model);
 std::shared_ptr<const LoadedTextEncoder> required(std::shared_ptr<const LoadedTextEncoder> model);
 std::shared_ptr<const LoadedImageEncoder> required(std::shared_ptr<const LoadedImageEncoder> model);
+std::shared_ptr<const LoadedDualEncoder> required(std::shared_ptr<const LoadedDualEncoder> model);
 
 // Opens a folder as the kind that its config.json specifies. Throws the errors of models::load_*()
 // (qkv/models/hub/pretrained.h), text::Tokenizer::load() and models::load_image_processor(), and DataError
@@ -63,11 +77,13 @@ std::shared_ptr<const models::TranslationModel> open_translation_model(
     const std::filesystem::path& folder, const models::LoadOptions& options = {});
 std::shared_ptr<const LoadedLanguageModel> open_language_model(const std::filesystem::path& folder,
                                                                const models::LoadOptions& options = {});
-// Also opens the encoder of an encoder-decoder, for families whose encoders can be used alone (T5), and the
-// stack of a language model.
+// Also opens the encoder of an encoder-decoder, for families whose encoders can be used alone (T5), the stack
+// of a language model, and the encoder of texts of two encoders; the next one opens that of images.
 std::shared_ptr<const LoadedTextEncoder> open_text_encoder(const std::filesystem::path& folder,
                                                            const models::LoadOptions& options = {});
 std::shared_ptr<const LoadedImageEncoder> open_image_encoder(const std::filesystem::path& folder,
                                                              const models::LoadOptions& options = {});
+std::shared_ptr<const LoadedDualEncoder> open_dual_encoder(const std::filesystem::path& folder,
+                                                           const models::LoadOptions& options = {});
 
 }  // namespace qkv::pipelines

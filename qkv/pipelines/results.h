@@ -13,7 +13,7 @@ enum class Pooling : uint8_t {
   mean,           // mean over all tokens, special tokens included
   cls,            // the first token
   max,            // maximum over all tokens, per feature
-  pooler,         // the model's pooler, applied to the first token
+  pooler,         // the model's pooler
   last_token,     // the last token
   weighted_mean,  // mean over all tokens with weights 1, 2, ... (Muennighoff 2022)
   mean_sqrt_len,  // sum over all n tokens, divided by sqrt(n)

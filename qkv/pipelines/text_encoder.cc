@@ -22,6 +22,36 @@ void require_equal_lists(const text::Encoding& encoding) {
   }
 }
 
+// A text with its lists.
+void resize(text::Encoding& encoding, size_t size, int32_t pad = 0) {
+  encoding.ids.resize(size, pad);
+  encoding.offsets.resize(size);
+  encoding.type_ids.resize(size);
+  encoding.special_mask.resize(size, 1);
+  encoding.text_index.resize(size, -1);
+  encoding.word_index.resize(size, -1);
+}
+
+// The tokens that the model reads: up to the one that ends a text, or with pad tokens. Returns what is
+// missing.
+std::string set_end(text::Encoding& encoding, const models::TextEncoderConfig& config,
+                    const text::Tokenizer& tokenizer) {
+  if (config.end_id) {
+    const auto end = std::ranges::find(encoding.ids, *config.end_id);
+    if (end == encoding.ids.end()) {
+      return concat("expected a text with the token ", *config.end_id,
+                    ", which ends it (eos_token_id), found none");
+    }
+    resize(encoding, static_cast<size_t>(end - encoding.ids.begin()) + 1);
+  }
+  if (config.padded && std::ssize(encoding.ids) < *config.max_positions) {
+    const std::optional<int32_t> pad = tokenizer.special_tokens().pad;
+    if (!pad) return "tokenizer: expected a pad token, which the model reads, found none";
+    resize(encoding, static_cast<size_t>(*config.max_positions), *pad);
+  }
+  return {};
+}
+
 }  // namespace
 
 void require_encoded(const EncoderRequest& request, const Tensor& hidden, int64_t d_model) {
@@ -85,9 +115,9 @@ EncoderRequest TextEncoderPipeline::read(std::string_view first, std::string_vie
 }
 
 EncoderRequest TextEncoderPipeline::checked(text::Encoding encoding) const {
-  const int64_t tokens = std::ssize(encoding.ids);
-  if (tokens == 0) return {.encoding = {}, .error = "expected text, found none"};
-  std::string error = length_error(tokens, model().config().max_positions);
+  if (encoding.ids.empty()) return {.encoding = {}, .error = "expected text, found none"};
+  std::string error = set_end(encoding, model().config(), tokenizer());
+  if (error.empty()) error = length_error(std::ssize(encoding.ids), model().config().max_positions);
   if (error.empty()) error = ids_error(encoding.ids, model().config().vocabulary);
   const int64_t types = model().config().embedding.token_types;
   const auto largest = std::ranges::max_element(encoding.type_ids);

@@ -55,6 +55,34 @@ std::string hub_test_name(const ::testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
+// Of a configuration, and of those within it.
+void expect_kept(const json& before, const json& after) {
+  for (const auto& [key, value] : before.items()) {
+    // Fields that quantisation changes, end tokens, which generation_config.json may replace, and fields that
+    // a family may spell otherwise: swish for silu, a default instead of null or -1, one configuration for
+    // two.
+    constexpr std::array kRewritten{"dtype",
+                                    "torch_dtype",
+                                    "model_type",
+                                    "eos_token_id",
+                                    "rope_scaling",
+                                    "activation_function",
+                                    "forced_eos_token_id",
+                                    "n_inner",
+                                    "head_dim",
+                                    "max_relative_positions",
+                                    "text_config_dict",
+                                    "vision_config_dict"};
+    if (std::ranges::find(kRewritten, key) != kRewritten.end() || value.is_null()) continue;
+    ASSERT_TRUE(after.contains(key)) << key;
+    if (key == "text_config" || key == "vision_config") {
+      expect_kept(value, after[key]);
+    } else {
+      EXPECT_EQ(after[key], value) << key;
+    }
+  }
+}
+
 // A quantised copy keeps the fields that only other programs read (bos_token_id, label2id), and decoding
 // options.
 TEST_P(HubFolders, QuantizeKeepsTheirFields) {
@@ -63,17 +91,7 @@ TEST_P(HubFolders, QuantizeKeepsTheirFields) {
     output(concat("quantize %hub/", GetParam(), " --dtype ", dtype, " --out @/", dtype));
     const json before = json::parse(read_file(folder / "config.json")),
                after = json_file(dtype + "/config.json");
-    for (const auto& [key, value] : before.items()) {
-      // Fields that quantisation changes, end tokens, which generation_config.json may replace, and fields
-      // that a family may spell otherwise: swish for silu, a default instead of null or -1.
-      constexpr std::array kRewritten{
-          "dtype",        "torch_dtype",           "model_type",          "eos_token_id",
-          "rope_scaling", "activation_function",   "forced_eos_token_id", "n_inner",
-          "head_dim",     "max_relative_positions"};
-      if (std::ranges::find(kRewritten, key) != kRewritten.end()) continue;
-      ASSERT_TRUE(after.contains(key)) << key;
-      EXPECT_EQ(after[key], value) << key;
-    }
+    expect_kept(before, after);
     EXPECT_FALSE(after.contains("torch_dtype")) << "it would contradict dtype";
     const fs::path copy = scratch_ / dtype / "generation_config.json";
     ASSERT_EQ(fs::exists(copy), fs::exists(folder / "generation_config.json"));

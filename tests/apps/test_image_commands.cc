@@ -50,6 +50,61 @@ TEST_P(ImageCommands, EmbedPoolsInEachWay) {
     expect_recorded(concat("embed %", GetParam(), options), "vector", name, 2);
 }
 
+const std::string kClip = "%hub/clip-vit-base-patch32", kSiglip = "%hub/siglip-base-patch16-224";
+
+// Probabilities of labels add up to 1, or, of a model that tells of each alone, do not depend on the others.
+TEST_F(ImageCommand, ClassifiesByLabelsOfOnesOwn) {
+  const auto labels = [&](const std::string& model, const std::string& list) {
+    return line_results(concat("classify ", model, " --labels '", list, "'"), rgb_)[0]["labels"];
+  };
+  double sum = 0;
+  const json three = labels(kClip, "cat, dog, house");
+  ASSERT_EQ(three.size(), 3u);
+  for (const json& one : three) sum += one["probability"].get<double>();
+  EXPECT_NEAR(sum, 1, 1e-6);
+  EXPECT_EQ(labels(kClip, "cat")[0]["probability"], 1);
+  const json all = labels(kSiglip, "cat, dog, house");
+  for (const json& one : all) EXPECT_EQ(labels(kSiglip, one["label"])[0]["probability"], one["probability"]);
+}
+
+TEST_F(ImageCommand, ImagesAndTextsOfOneModelAreChosenByOption) {
+  const json text = line_results("embed " + kClip, "a photo\n")[0]["vector"];
+  const json image = line_results("embed " + kClip + " --images", rgb_)[0]["vector"];
+  EXPECT_EQ(text.size(), image.size());
+  EXPECT_EQ(output("embed %vit_images --images", rgb_), output("embed %vit_images", rgb_));
+  for (const auto& [line, part] :
+       {std::pair{"embed %bert_texts --images", "--images: only for models of images and texts"},
+        {"embed %hub/clip-vit-base-patch32 --images --max-length 3", "--max-length: only for text models"},
+        {"embed %hub/clip-vit-base-patch32 --images --dimensions 13", "expected 1 to 12"},
+        {"embed %hub/clip-vit-base-patch32 --image-size 24", "--image-size: only for image models"},
+        {"classify %hub/clip-vit-base-patch32", "--labels: expected labels"},
+        {"classify %hub/clip-vit-base-patch32 --labels a --pairs", "--pairs: only for text models"},
+        {"classify %hub/clip-vit-base-patch32 --labels a --multi-label", "--multi-label: only for"},
+        {"classify %hub/clip-vit-base-patch32 --labels a --hypothesis b", "{} in place of the label"},
+        {"attention %hub/clip-vit-base-patch32 --out @/a.html", "expected an image or a text, found none"}}) {
+    expect_refused(line, 2, {part}, rgb_);
+  }
+}
+
+TEST_F(ImageCommand, AttentionOfAPoolerIsTheLastLayer) {
+  output("attention " + kSiglip + " --image " + image_file("rgb.png") + " --out @/a.json");
+  const json report = json_file("a.json");
+  EXPECT_EQ(report["own_tokens"], json::array({"[POOL]"}));
+  ASSERT_EQ(report["layers"].size(), 3u);
+  for (size_t layer = 0; layer < 3; ++layer) {
+    const json& rows = report["layers"][layer]["heads"][0];
+    for (size_t query = 0; query < rows.size(); ++query) {
+      double sum = 0;
+      for (const json& weight : rows[query]) sum += weight.get<double>();
+      EXPECT_NEAR(sum, 1, 1e-5);
+      const bool passes = (query == 0) != (layer == 2);  // [POOL] reads patches in the last layer only
+      EXPECT_EQ(rows[query][query] == 1, passes) << layer << ", " << query;
+    }
+  }
+  output("attention " + kSiglip + " --source 'a cat' --out @/b.json");
+  EXPECT_EQ(json_file("b.json")["layers"].size(), 2u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, ImageCommands, ::testing::Values("vit_images", "deit_images"));
 
 TEST_F(ImageCommand, ClassifyPrintsTheLikeliest) {

@@ -19,8 +19,8 @@ from safetensors.torch import load_file
 from safetensors.torch import save_file as save_torch_file
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
-from random_families import (CASES, causal, greedy, of_images, of_pairs, outputs, outputs_of_images,  # noqa: E402
-                             outputs_of_pairs, random_images, random_model, random_texts, written)
+from random_families import (CASES, causal, greedy, of_both, of_images, of_pairs, outputs, outputs_of_both,  # noqa: E402
+                             outputs_of_images, outputs_of_pairs, random_images, random_model, random_texts, written)
 
 SIZE = {"vocabulary": 23, "positions": 20, "d_model": 8, "layers": 2, "heads": 2, "d_ff": 12}
 ROOT = Path("tests/models/golden")
@@ -45,6 +45,10 @@ def write(name, **how):
     (folder / "generation_config.json").unlink(missing_ok=True)
     if of_images(model):
         save_file(outputs_of_images(model, random_images(model, 2, seed)), folder / "expected.safetensors")
+        return
+    if of_both(model):
+        texts = random_texts(model, (7, 1, 10), seed)[0]
+        save_file(outputs_of_both(model, texts, random_images(model, 2, seed)), folder / "expected.safetensors")
         return
     if of_pairs(model):
         sources, targets = random_texts(model, (7, 1, 10), seed)[0], random_texts(model, (3, 8, 12), seed + 9)[0]

@@ -506,6 +506,146 @@ def deit_distilled(folder):
     return image_results(folder)
 
 
+# Images and texts.
+
+OF_PRETRAINED = {  # transformers' defaults before version 4.25, which these files list
+    "_name_or_path": "", "add_cross_attention": False, "architectures": None, "bad_words_ids": None, "bos_token_id": 0,
+    "chunk_size_feed_forward": 0, "cross_attention_hidden_size": None, "decoder_start_token_id": None, "diversity_penalty": 0.0,
+    "do_sample": False, "early_stopping": False, "encoder_no_repeat_ngram_size": 0, "eos_token_id": 2, "finetuning_task": None,
+    "forced_bos_token_id": None, "forced_eos_token_id": None, "id2label": {"0": "LABEL_0", "1": "LABEL_1"}, "is_decoder": False,
+    "is_encoder_decoder": False, "label2id": {"LABEL_0": 0, "LABEL_1": 1}, "length_penalty": 1.0, "max_length": 20,
+    "min_length": 0, "no_repeat_ngram_size": 0, "num_beam_groups": 1, "num_beams": 1, "num_return_sequences": 1,
+    "output_attentions": False, "output_hidden_states": False, "output_scores": False, "pad_token_id": 1, "prefix": None,
+    "problem_type": None, "pruned_heads": {}, "remove_invalid_values": False, "repetition_penalty": 1.0, "return_dict": True,
+    "return_dict_in_generate": False, "sep_token_id": None, "task_specific_params": None, "temperature": 1.0,
+    "tie_encoder_decoder": False, "tie_word_embeddings": True, "tokenizer_class": None, "top_k": 50, "top_p": 1.0,
+    "torch_dtype": None, "torchscript": False, "transformers_version": "4.16.0.dev0", "use_bfloat16": False}
+CLIP_TEXT = {**ENCODER, "attention_dropout": 0.0, "dropout": 0.0, "hidden_act": "quick_gelu", "initializer_factor": 1.0,
+             "initializer_range": 0.02, "layer_norm_eps": 1e-05, "max_position_embeddings": 20, "model_type": "clip_text_model"}
+CLIP_VISION = {**ENCODER, "hidden_size": 24, "attention_dropout": 0.0, "dropout": 0.0, "hidden_act": "quick_gelu", "image_size": 24,
+               "initializer_factor": 1.0, "initializer_range": 0.02, "layer_norm_eps": 1e-05, "model_type": "clip_vision_model",
+               "patch_size": 8}
+CAPTIONS = ["A photo of a cat, in the RED  house!", "the man's dog runs 12 <|endoftext|> sleeps",
+            "a long text of the man and the dog and the man and the dog and the man and the dog in France"]
+CLIP_PIXELS = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
+
+
+def image_text_results(folder, captions, **padding):
+    model = hf.AutoModel.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+    tokenizer, processor = hf.AutoTokenizer.from_pretrained(folder), hf.AutoImageProcessor.from_pretrained(folder, use_fast=False)
+    result = []
+    with torch.no_grad():
+        for text in captions:
+            ids = tokenizer([text], truncation=True, return_tensors="pt", **padding)["input_ids"]
+            vector = model.get_text_features(input_ids=ids).pooler_output[0]
+            result.append({"command": ["embed"], "input": text, "vector": vector.tolist()})
+        classify = hf.pipeline("zero-shot-image-classification", model=model, tokenizer=tokenizer, image_processor=processor,
+                               device="cpu")
+        for path in IMAGES:
+            image = Image.open(path).convert("RGB")
+            vector = model.get_image_features(**processor(image, return_tensors="pt")).pooler_output[0]
+            result.append({"command": ["embed", "--images", "--normalize"], "image": Path(path).name,
+                           "vector": (vector / vector.norm()).tolist()})
+            for hypothesis in (None, "the {} in paris"):
+                named = {"hypothesis_template": hypothesis} if hypothesis else {}
+                labels = ["cat", "red house", "man's dog"]
+                found = classify(image, candidate_labels=labels, **named)
+                result.append({"command": ["classify", "--labels", ", ".join(labels),
+                                           *(["--hypothesis", hypothesis] if hypothesis else [])], "image": Path(path).name,
+                               "labels": [{"label": one["label"], "probability": one["score"]} for one in found]})
+    return result
+
+
+def tuned(model):
+    """The weight of a trained model's logits, not a random one."""
+    model.logit_scale.data.fill_(3.0)
+
+
+def clip_base(folder):
+    """OpenAI's files, whose eos_token_id is wrong."""
+    size = tokenizers.clip(folder)
+    model(folder, {"_commit_hash": None, "architectures": ["CLIPModel"], "initializer_factor": 1.0,
+                   "logit_scale_init_value": 2.6592, "model_type": "clip", "projection_dim": 12,
+                   "text_config": {**OF_PRETRAINED, **CLIP_TEXT, "vocab_size": size}, "text_config_dict": None,
+                   "transformers_version": None, "vision_config": {**OF_PRETRAINED, **CLIP_VISION}, "vision_config_dict": None},
+          change=lambda tensors: tensors | {
+              "text_model.embeddings.position_ids": torch.arange(20)[None],
+              "vision_model.embeddings.position_ids": torch.arange(10)[None]}, tune=tuned)
+    write_json(folder / "preprocessor_config.json", {
+        "crop_size": 24, "do_center_crop": True, "do_normalize": True, "do_resize": True,
+        "feature_extractor_type": "CLIPFeatureExtractor", **CLIP_PIXELS, "resample": 3, "size": 24})
+    write_json(folder / "tokenizer_config.json", {
+        "unk_token": {"content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": True,
+                      "__type": "AddedToken"}, "bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>",
+        "pad_token": "<|endoftext|>", "add_prefix_space": False, "errors": "replace", "do_lower_case": True,
+        "name_or_path": "openai/clip-vit-base-patch32", "model_max_length": 20, "tokenizer_class": "CLIPTokenizer"})
+    return image_text_results(folder, CAPTIONS)
+
+
+def clip_large(folder):
+    """Sizes in text_config_dict, another activation, and the older files of a tokenizer alone; preprocessing as transformers 5
+    writes it."""
+    size = tokenizers.clip(folder, fast=False)
+    sizes = {"hidden_size": 24, "intermediate_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2, "projection_dim": 20}
+    text = {"hidden_act": "gelu", "max_position_embeddings": 20, "vocab_size": size, "eos_token_id": size - 1}
+    model(folder, {"architectures": ["CLIPModel"], "initializer_factor": 1.0, "logit_scale_init_value": 2.6592,
+                   "model_type": "clip", "projection_dim": 20, "torch_dtype": "float16",
+                   "text_config": {"model_type": "clip_text_model", **sizes, **text},
+                   "text_config_dict": {**sizes, **text},
+                   "vision_config": {"model_type": "clip_vision_model", "hidden_act": "gelu", "image_size": 24, "patch_size": 8},
+                   "vision_config_dict": {**sizes, "hidden_act": "gelu", "hidden_size": 32, "image_size": 24, "patch_size": 8}},
+          dtype=torch.float16, tune=tuned)
+    write_json(folder / "processor_config.json", {
+        "image_processor": {"crop_size": {"height": 24, "width": 24}, "do_center_crop": True, "do_convert_rgb": True,
+                            "do_normalize": True, "do_rescale": True, "do_resize": True, **CLIP_PIXELS,
+                            "image_processor_type": "CLIPImageProcessor", "resample": 3, "rescale_factor": 0.00392156862745098,
+                            "size": {"shortest_edge": 24}}, "processor_class": "CLIPProcessor"})
+    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "CLIPTokenizer", "model_max_length": 20})
+    return image_text_results(folder, CAPTIONS)
+
+
+def siglip_base(folder):
+    """Few fields, and only the pieces of its tokenizer."""
+    size = tokenizers.siglip(folder)
+    model(folder, {"architectures": ["SiglipModel"], "initializer_factor": 1.0, "model_type": "siglip",
+                   "text_config": {"model_type": "siglip_text_model", **ENCODER, "vocab_size": size,
+                                   "max_position_embeddings": 64},
+                   "torch_dtype": "float32", "transformers_version": "4.37.0.dev0",
+                   "vision_config": {"model_type": "siglip_vision_model", **ENCODER, "image_size": 24, "patch_size": 8}},
+          tune=tuned)
+    write_json(folder / "preprocessor_config.json", {
+        "do_normalize": True, "do_rescale": True, "do_resize": True, "image_mean": [0.5] * 3,
+        "image_processor_type": "SiglipImageProcessor", "image_std": [0.5] * 3, "processor_class": "SiglipProcessor",
+        "resample": 3, "rescale_factor": 0.00392156862745098, "size": {"height": 24, "width": 24}})
+    end = {"content": "</s>", "lstrip": True, "normalized": False, "rstrip": True, "single_word": False, "special": True}
+    write_json(folder / "tokenizer_config.json", {
+        "added_tokens_decoder": {"1": end, "2": end | {"content": "<unk>"}}, "additional_special_tokens": [],
+        "clean_up_tokenization_spaces": True, "do_lower_case": True, "eos_token": "</s>", "model_input_names": ["input_ids"],
+        "model_max_length": 64, "pad_token": "</s>", "processor_class": "SiglipProcessor", "sp_model_kwargs": {},
+        "tokenizer_class": "SiglipTokenizer", "unk_token": "<unk>"})
+    return image_text_results(folder, CAPTIONS, padding="max_length", max_length=64)
+
+
+def siglip2_base(folder):
+    """Its tokenizer pads with another token than config.json says."""
+    size = tokenizers.siglip2(folder)
+    model(folder, {"architectures": ["SiglipModel"], "initializer_factor": 1.0, "model_type": "siglip",
+                   "text_config": {"model_type": "siglip_text_model", **ENCODER, "projection_size": 16, "vocab_size": size,
+                                   "max_position_embeddings": 64},
+                   "torch_dtype": "float32", "transformers_version": "4.49.0.dev0",
+                   "vision_config": {"model_type": "siglip_vision_model", **ENCODER, "image_size": 24, "patch_size": 8}},
+          tune=tuned)
+    write_json(folder / "preprocessor_config.json", {
+        "do_convert_rgb": None, "do_normalize": True, "do_rescale": True, "do_resize": True, "image_mean": [0.5] * 3,
+        "image_processor_type": "SiglipImageProcessor", "image_std": [0.5] * 3, "processor_class": "SiglipProcessor",
+        "resample": 2, "rescale_factor": 0.00392156862745098, "size": {"height": 24, "width": 24}})
+    write_json(folder / "tokenizer_config.json", {
+        "add_bos_token": False, "add_eos_token": True, "bos_token": "<bos>", "clean_up_tokenization_spaces": False,
+        "eos_token": "<eos>", "model_input_names": ["input_ids"], "model_max_length": 64, "pad_token": "<pad>",
+        "padding_side": "right", "processor_class": "SiglipProcessor", "tokenizer_class": "GemmaTokenizer", "unk_token": "<unk>"})
+    return image_text_results(folder, CAPTIONS, padding="max_length", max_length=64)
+
+
 # Text to text.
 
 
@@ -623,7 +763,8 @@ FOLDERS = {
     "distilbert-base-cased-distilled-squad": distilbert_squad, "all-MiniLM-L6-v2": minilm, "bge-small-en-v1.5": bge_small,
     "gpt2": gpt2, "distilgpt2": distilgpt2, "TinyLlama-1.1B-Chat-v1.0": tinyllama, "Llama-3.2-1B": llama_32,
     "SmolLM2-135M": smollm2, "vit-base-patch16-224": vit_base, "vit-of-today": vit_today, "deit-base-patch16-224": deit_base,
-    "deit-base-distilled-patch16-224": deit_distilled, "t5-small": t5_small, "flan-t5-small": flan_t5_small,
+    "deit-base-distilled-patch16-224": deit_distilled, "clip-vit-base-patch32": clip_base, "clip-vit-large-patch14": clip_large,
+    "siglip-base-patch16-224": siglip_base, "siglip2-base-patch16-224": siglip2_base, "t5-small": t5_small, "flan-t5-small": flan_t5_small,
     "deberta-v3-small": deberta_v3_small, "nli-deberta-v3-small": nli_deberta,
     "opus-mt-en-de": opus_en_de, "opus-mt-en-ROMANCE": opus_en_romance}
 ELSEWHERE = ("tf_model.h5", "flax_model.msgpack", "pytorch_model.bin", "rust_model.ot", "onnx/model.onnx")

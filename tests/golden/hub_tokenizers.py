@@ -8,6 +8,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 WORDS = "the a man dog house sleep runs red blue in of and paris france".split()
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
 BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
+CLIP_SPLIT = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 LLAMA3_SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
                 r"|\s+(?!\S)|\s+")
 
@@ -81,6 +82,60 @@ def roberta(folder, fast=True):
             ("</s>", vocabulary["</s>"]), ("<s>", vocabulary["<s>"]), trim_offsets=True, add_prefix_space=False)
 
     return byte_level(folder, ["<s>", "<pad>", "</s>", "<unk>"], ["<mask>"], finish if fast else None)
+
+
+def clip(folder, fast=True):
+    words = ["photo", "this", "is", "cat", *WORDS]
+    merges, tokens = [], []
+    for word in words:  # the last letter of a word has a suffix
+        letters = [*word[:-1], word[-1] + "</w>"]
+        made = letters[0]
+        for letter in letters[1:]:
+            if (made, letter) not in merges:
+                merges.append((made, letter))
+                tokens.append(made + letter)
+            made += letter
+    vocabulary = [*BYTES, *(byte + "</w>" for byte in BYTES), *dict.fromkeys(tokens), "<|startoftext|>", "<|endoftext|>"]
+    vocabulary = {token: i for i, token in enumerate(vocabulary)}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary, ensure_ascii=False))
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges))
+    if fast:
+        tokenizer = Tokenizer(models.BPE(vocabulary, merges, continuing_subword_prefix="", end_of_word_suffix="</w>",
+                                         fuse_unk=False, unk_token="<|endoftext|>"))
+        tokenizer.normalizer = normalizers.Sequence(
+            [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()])
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+            pre_tokenizers.Split(Regex(CLIP_SPLIT), behavior="removed", invert=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.add_special_tokens([special("<|startoftext|>"), special("<|endoftext|>")])
+        tokenizer.post_processor = processors.RobertaProcessing(
+            ("<|endoftext|>", vocabulary["<|endoftext|>"]), ("<|startoftext|>", vocabulary["<|startoftext|>"]),
+            trim_offsets=False, add_prefix_space=False)
+        tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    return len(vocabulary)
+
+
+def siglip(folder):
+    return len(sentencepiece_file(folder / "spiece.model", [*ENGLISH, "this is a photo of a cat"], 48, pad_id=0, eos_id=1,
+                                  unk_id=2, bos_id=-1))
+
+
+def siglip2(folder):
+    """Gemma's kind of tokenizer, with bytes for unknown characters."""
+    merges, tokens = merges_of([*(f"▁{word}" for word in ["photo", "this", "is", "cat", *WORDS])])
+    vocabulary = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *LETTERS, *",.",
+                  *dict.fromkeys(tokens)]
+    vocabulary = {token: i for i, token in enumerate(dict.fromkeys(vocabulary))}
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.add_special_tokens([special(t) for t in ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>")])
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A <eos>", pair="$A <eos> $B <eos>",
+                                                             special_tokens=[("<eos>", 1)])
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    return len(vocabulary)
 
 
 def gpt2(folder):

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps, PngImagePlugin
 from safetensors.numpy import save_file
-from transformers import (DeiTForImageClassification, DeiTForImageClassificationWithTeacher, DeiTImageProcessorPil,
-                          ViTForImageClassification, ViTImageProcessorPil, ViTModel)
+from transformers import (CLIPImageProcessorPil, CLIPVisionModel, CLIPVisionModelWithProjection, DeiTForImageClassification, DeiTForImageClassificationWithTeacher, DeiTImageProcessorPil,
+                          SiglipImageProcessorPil, SiglipVisionModel, ViTForImageClassification, ViTImageProcessorPil, ViTModel)
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "interop"))
 from random_families import outputs_of_images  # noqa: E402
@@ -128,6 +128,8 @@ PROCESSORS = {
                                              "resample": 2, "do_normalize": False}),
     "unscaled": (ViTImageProcessorPil, {"size": {"height": 8, "width": 8}, "resample": 0, "do_rescale": False,
                                         "image_mean": [120.0, 110.0, 100.0], "image_std": [50.0, 60.0, 70.0]}),
+    "clip": (CLIPImageProcessorPil, {"size": {"shortest_edge": 14}, "crop_size": {"height": 12, "width": 12}}),
+    "siglip": (SiglipImageProcessorPil, {"size": {"height": 12, "width": 10}}),
     "as_it_is": (ViTImageProcessorPil, {"do_resize": False, "do_normalize": False, "rescale_factor": 0.0078125}),
 }
 
@@ -174,7 +176,10 @@ def write_models():
 
     for case, kind, shape in [("vit_images", ViTForImageClassification, (20, 16)), ("vit_base", ViTModel, (4, 28)),
                               ("deit_images", DeiTForImageClassification, (8, 24)),
-                              ("deit_teacher", DeiTForImageClassificationWithTeacher, (20, 12))]:
+                              ("deit_teacher", DeiTForImageClassificationWithTeacher, (20, 12)),
+                              ("clip_vision_model", CLIPVisionModelWithProjection, (20, 16)),
+                              ("clip_vision_model_plain", CLIPVisionModel, (8, 24)),
+                              ("siglip_vision_model", SiglipVisionModel, (20, 16))]:
         model = kind.from_pretrained(MODELS / case).eval()
         model.set_attn_implementation("eager")
         pixels = torch.randn((1, model.config.num_channels, *shape), generator=torch.Generator().manual_seed(5))

@@ -233,6 +233,21 @@ def vit(size, head="ForImageClassification", family="ViT", **other):
     return getattr(hf, f"{family}{head}")(config)
 
 
+def dual(size, family, head="Model", **other):
+    """Of CLIP or SigLIP: both encoders, or one of them."""
+    blocks = {"hidden_size": size["d_model"], "intermediate_size": size["d_ff"], "num_hidden_layers": size["layers"],
+              "num_attention_heads": size["heads"]}
+    text = blocks | {"vocab_size": size["vocabulary"], "max_position_embeddings": size["positions"], "eos_token_id": 1}
+    vision = blocks | {"image_size": 12, "patch_size": 4}
+    if head == "Model":
+        vision |= {"hidden_size": 2 * size["d_model"]} if family == "CLIP" else {}
+        config = getattr(hf, f"{family}Config")(text_config=text, vision_config=vision, **other)
+    else:
+        part = "Text" if head.startswith("Text") else "Vision"
+        config = getattr(hf, f"{family}{part}Config")(**(text if part == "Text" else vision) | other)
+    return getattr(hf, f"{family}{head}")(config)
+
+
 def t5_config(size, family="T5", **other):
     options = {"d_kv": 6, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20} | other
     return getattr(hf, f"{family}Config")(vocab_size=size["vocabulary"], d_model=size["d_model"], d_ff=size["d_ff"],
@@ -815,6 +830,15 @@ CASES = {
     "vit_images": lambda size: vit(size, **THREE),
     "vit_base": lambda size: vit(size, "Model", hidden_act="gelu_new", num_channels=2),
     "deit_images": lambda size: vit(size, family="DeiT", **THREE),
+    "clip_text_model": lambda size: dual(size, "CLIP", "TextModelWithProjection", projection_dim=6),
+    "clip_text_model_first": lambda size: dual(size, "CLIP", "TextModelWithProjection", projection_dim=6, eos_token_id=2),
+    "clip_text_model_plain": lambda size: dual(size, "CLIP", "TextModel", hidden_act="gelu"),
+    "clip_vision_model": lambda size: dual(size, "CLIP", "VisionModelWithProjection", projection_dim=6),
+    "clip_vision_model_plain": lambda size: dual(size, "CLIP", "VisionModel", hidden_act="gelu"),
+    "siglip_text_model": lambda size: dual(size, "Siglip", "TextModel", projection_size=6),
+    "siglip_vision_model": lambda size: dual(size, "Siglip", "VisionModel"),
+    "clip": lambda size: dual(size, "CLIP", projection_dim=6),
+    "siglip": lambda size: dual(size, "Siglip"),
     "deit_teacher": lambda size: vit(size, "ForImageClassificationWithTeacher", "DeiT", **THREE),
     "t5": lambda size: t5(size),
     "t5_gated": lambda size: t5(size, scaled=False, feed_forward_proj="gated-gelu", layer_norm_epsilon=1e-3,
@@ -892,7 +916,11 @@ def of_pairs(model):
 
 
 def of_images(model):
-    return model.config.model_type in ("vit", "deit")
+    return model.config.model_type in ("vit", "deit", "clip_vision_model", "siglip_vision_model")
+
+
+def of_both(model):
+    return model.config.model_type in ("clip", "siglip")
 
 
 def causal(model):
@@ -905,11 +933,17 @@ def random_texts(model, lengths, seed):
     texts = [torch.from_numpy(random.integers(3, text_config(model).vocab_size, length)) for length in lengths]
     kinds = getattr(model.config, "type_vocab_size", 0)
     types = [torch.from_numpy(np.sort(random.integers(0, max(kinds, 1), length))) for length in lengths]
+    if model.config.model_type.startswith("clip"):
+        end = text_config(model).eos_token_id
+        end = text_config(model).vocab_size - 1 if end == 2 else end
+        for ids in texts:
+            ids[ids == end] = 5
+            ids[-1] = end
     return texts, types
 
 
 def random_images(model, count, seed):
-    config = model.config
+    config = getattr(model.config, "vision_config", model.config)
     shape = (count, config.num_channels, config.image_size, config.image_size)
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
@@ -921,7 +955,8 @@ def outputs_of_images(model, pixels, **how):
     if "Classification" in type(model).__name__:
         flat["labels"] = result.logits
     else:
-        flat |= {"hidden": result.last_hidden_state, "pooled": result.pooler_output}
+        vector = result.image_embeds if "image_embeds" in result else result.pooler_output
+        flat |= {"hidden": result.last_hidden_state, "pooled": vector}
     return {name: value.detach().reshape(-1).float().numpy() for name, value in flat.items()} | {
         "pixels": pixels.numpy()}
 
@@ -938,7 +973,8 @@ def outputs(model, texts, types):
         more = {"token_type_ids": kinds[None]} if getattr(model.config, "type_vocab_size", 0) > 0 else {}
         with torch.no_grad():
             result = model(input_ids=ids[None], output_hidden_states=True, output_attentions=True, **more)
-        keep("hidden", result.hidden_states[-1])
+        # Those of CLIP and SigLIP are not normed.
+        keep("hidden", result.last_hidden_state if "last_hidden_state" in result else result.hidden_states[-1])
         for layer, weights in enumerate(result.attentions):
             keep(f"attention.{layer}", weights)
         head = type(model).__name__
@@ -951,12 +987,24 @@ def outputs(model, texts, types):
             keep("labels", result.logits)
         elif "QuestionAnswering" in head:
             keep("labels", torch.stack([result.start_logits, result.end_logits], -1))
-        keep("pooled", getattr(result, "pooler_output", None))
+        keep("pooled", result.text_embeds if "text_embeds" in result else getattr(result, "pooler_output", None)
+             if type(model).__name__ != "CLIPTextModel" else None)
     flat = {name: torch.cat(values).numpy() for name, values in parts.items()}
     flat["ids"] = torch.cat(texts).int().numpy()
     flat["types"] = torch.cat(types).int().numpy()
     flat["lengths"] = np.array([len(text) for text in texts], dtype=np.int32)
     return flat
+
+
+def outputs_of_both(model, texts, pixels):
+    """Vectors of texts and images, and the logits of each image's texts."""
+    with torch.no_grad():
+        found = [model(input_ids=ids[None], pixel_values=pixels) for ids in texts]
+    flat = {"text_vectors": torch.cat([one.text_embeds[0] for one in found]), "image_vectors": found[0].image_embeds,
+            "logits": torch.cat([one.logits_per_image for one in found], -1)}
+    return {name: value.detach().reshape(-1).float().numpy() for name, value in flat.items()} | {
+        "pixels": pixels.numpy(), "ids": torch.cat(texts).int().numpy(),
+        "lengths": np.array([len(text) for text in texts], dtype=np.int32)}
 
 
 def outputs_of_pairs(model, sources, targets):

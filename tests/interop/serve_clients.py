@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = {"marian": ROOT / "tests/pipelines/golden/marian"} | {
-    name: ROOT / "tests/models/golden" / name for name in ("llama", "bert_texts", "bert_tokens", "bert_masked", "vit_images")}
+    name: ROOT / "tests/models/golden" / name for name in ("llama", "bert_texts", "bert_tokens", "bert_spans", "bert_masked", "vit_images")}
 CHAT_TEMPLATE = ("{{ bos_token }}{% for message in messages %}{{ ' two ' if message.role == 'user' else ' three ' }}{{ message.content }}"
                  "{{ eos_token }}{% endfor %}{% if add_generation_prompt %} three {% endif %}")
 TEXTS = ["twenty-one", "forty", "three hundred forty-two", "one", "ninety-nine", "two hundred"]

@@ -27,7 +27,7 @@ from serve_clients import chat_folder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = {"marian": ROOT / "tests/pipelines/golden/marian"} | {
-    name: ROOT / "tests/models/golden" / name for name in ("llama", "bert_texts", "bert_tokens")}
+    name: ROOT / "tests/models/golden" / name for name in ("llama", "bert_texts", "bert_tokens", "bert_spans")}
 WORDS = "one two three four five six seven eight nine ten twenty thirty forty fifty hundred and a red dog small house".split()
 
 

@@ -104,8 +104,8 @@ inline void expect_same_for_any_threads(const std::function<Numbers()>& result) 
 }
 
 inline constexpr Activation kActivations[] = {
-    Activation::identity, Activation::relu, Activation::gelu_exact,  Activation::gelu_tanh,
-    Activation::silu,     Activation::tanh, Activation::relu_squared};
+    Activation::identity, Activation::relu, Activation::gelu_exact,   Activation::gelu_tanh,
+    Activation::silu,     Activation::tanh, Activation::relu_squared, Activation::quick_gelu};
 
 inline Dropout some_dropout(float rate = 0.3f) {
   return {.rate = rate, .seed = 0x1234567890ABCDEFu, .step = 17, .site = 5, .first_row = 4000000000u};

@@ -1,4 +1,4 @@
-// ViT and DeiT folders written by transformers give its results (tests/golden/families.py).
+// Folders of image encoders written by transformers give its results (tests/golden/families.py).
 
 #include <gtest/gtest.h>
 
@@ -95,14 +95,16 @@ TEST_P(ImageFamilies, SameBitsInAnyBatchAndForAnyThreads) {
 TEST_P(ImageFamilies, RoundTrip) {
   const ImageCase one(GetParam());
   const Scratch copy;
-  save_image_encoder(copy.path(), *one.model, GetParam().substr(0, GetParam().find('_')));
+  save_image_encoder(copy.path(), *one.model, family_of(one.folder));
   const auto again = load_image_encoder(copy.path());
   EXPECT_EQ(again->config().labels, one.model->config().labels);
   expect_same_tensors_without_prefix(copy.path(), one.folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ImageFamilies,
-                         ::testing::Values("vit_images", "vit_base", "deit_images", "deit_teacher"));
+                         ::testing::Values("vit_images", "vit_base", "deit_images", "deit_teacher",
+                                           "clip_vision_model", "clip_vision_model_plain",
+                                           "siglip_vision_model"));
 
 TEST(Patchify, CutsImagesAsSwinDoes) {
   const Tensor image = random_tensor({3, 224, 224}, 1);

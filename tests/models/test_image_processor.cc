@@ -85,7 +85,8 @@ TEST(ImageProcessor, ReportsTheRemainingRegion) {
 TEST(ImageProcessorConfig, RejectsUnsupportedSettingsByName) {
   const auto refused = [](const std::string& json) { return message_of<DataError>([&] { read(json); }); };
   for (const auto& [json, part] : std::initializer_list<std::pair<const char*, const char*>>{
-           {R"({"image_processor_type": "CLIPImageProcessor"})", "p.json: image_processor_type: expected "},
+           {R"({"image_processor_type": "LlavaNextImageProcessor"})",
+            "p.json: image_processor_type: expected "},
            {R"({"crop_pct": 0.9})", "p.json: crop_pct: unknown field"},
            {R"({"do_pad": true})", "p.json: do_pad: expected "},
            {R"({"size": {"shortest_edge": 224, "longest_edge": 500}})",

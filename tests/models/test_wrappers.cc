@@ -1,4 +1,4 @@
-// Language models within models of images (qkv/models/hub/wrappers.h).
+// Language models within models of images (qkv/models/hub/parts/wrappers.h).
 
 #include <gtest/gtest.h>
 

@@ -52,7 +52,7 @@ TEST(Gradients, LinearCrossEntropy) {
 
 TEST(Gradients, Activations) {
   for (const Activation activation : {Activation::identity, Activation::gelu_exact, Activation::gelu_tanh,
-                                      Activation::silu, Activation::tanh}) {
+                                      Activation::silu, Activation::tanh, Activation::quick_gelu}) {
     for (const Dropout& dropout : {Dropout{}, kDropout}) {
       check_gradients({.function = [=](const auto& in) { return activate(in[0], activation, dropout); },
                        .inputs = {random_tensor({6, 21}, 1)}});

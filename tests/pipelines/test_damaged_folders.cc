@@ -18,6 +18,7 @@
 #include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/translate.h"
+#include "qkv/pipelines/zero_shot/image_zero_shot.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -82,6 +83,12 @@ class Commands {
     } else if (const auto* image = std::get_if<std::shared_ptr<const LoadedImageEncoder>>(&*opened)) {
       expect_orderly([&] { ImageClassifier{*image}; });
       expect_orderly([&] { ImageEmbedder{*image}; });
+    } else if (const auto* both = std::get_if<std::shared_ptr<const LoadedDualEncoder>>(&*opened)) {
+      expect_orderly([&] {
+        const TextEmbedder embedder((*both)->text);
+        embedder(texts, embedder.default_options());
+      });
+      expect_orderly([&] { ImageZeroShotClassifier{*both}; });
     } else {
       const auto model = std::get<std::shared_ptr<const models::TranslationModel>>(*opened);
       expect_orderly([&] {

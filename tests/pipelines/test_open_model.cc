@@ -122,7 +122,7 @@ TEST(OpenModel, ErrorNamesTheKindAndItsPipelines) {
   expect_parts(message_of<DataError>([] { open_text_encoder(kData / "pipelines/golden/marian"); }),
                {"a text encoder", "found \"marian\"", "an encoder-decoder", "qkv translate"});
   expect_parts(message_of<DataError>([] { open_image_encoder(kData / "pipelines/golden/t5"); }),
-               {"an image encoder (vit, deit)", "found \"t5\"", "an encoder-decoder"});
+               {"an image encoder (vit, deit, ", "found \"t5\"", "an encoder-decoder"});
 }
 
 TEST(OpenModel, ErrorNamesTheFolder) {

@@ -229,10 +229,18 @@ TEST(OwnRoutes, AttentionOfAPairOfTexts) {
   }
 }
 
-std::string image_form(const std::string& file) {
-  return "--XX\r\nContent-Disposition: form-data; "
-         "name=\"model\"\r\n\r\nvit_images\r\n--XX\r\nContent-Disposition: "
-         "form-data; name=\"image\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n" +
+using FormFields = std::vector<std::pair<std::string, std::string>>;
+
+std::string image_form(const std::string& file, const std::string& model = "vit_images",
+                       const FormFields& more = {}) {
+  std::string form;
+  FormFields fields{{"model", model}};
+  fields.insert(fields.end(), more.begin(), more.end());
+  for (const auto& [name, value] : fields)
+    form += concat("--XX\r\nContent-Disposition: form-data; name=\"", name, "\"\r\n\r\n", value, "\r\n");
+  return form +
+         "--XX\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\n"
+         "Content-Type: image/png\r\n\r\n" +
          file + "\r\n--XX--\r\n";
 }
 
@@ -278,6 +286,65 @@ TEST(OwnRoutes, ImagesComeAsForms) {
   expect_error(send("/v1/images/classify", image_form("no image")), 400, {"image"});
   expect_error(send("/v1/images/classify", "--XX\r\n"), 400, {"form"});
   expect_error(post(service, "/v1/images/classify", {{"image", "a"}}), 400, {"multipart/form-data"});
+  for (const char* field : {"labels", "hypothesis"}) {
+    expect_error(send("/v1/images/classify", image_form(files[0], "vit_images", {{field, "a"}})), 400,
+                 {"labels", "vit_images"});
+    expect_error(send("/v1/images/embed", image_form(files[0], "vit_images", {{field, "a"}})), 400, {field});
+  }
+}
+
+// A model of images and texts embeds both, and classifies images by the labels of a request.
+TEST(OwnRoutes, ImagesAndTextsOfOneModel) {
+  const std::string name = "clip";
+  const std::filesystem::path folder = QKV_TEST_DATA "/apps/golden/hub/clip-vit-base-patch32";
+  ServiceOptions options;
+  options.folders.push_back({name, folder});
+  Service service(options);
+  const pipelines::ImageZeroShotClassifier classifier(folder);
+  const pipelines::ImageEmbedder embedder(classifier.encoder());
+  const std::vector<std::string> labels{"a cat", "a dog"};
+  const pipelines::LabelVectors vectors = classifier.label_vectors(labels, {.hypothesis = "the {} sleeps"});
+  const FormFields fields{{"labels", "a cat,a dog "}, {"hypothesis", "the {} sleeps"}};
+  std::vector<std::string> files;
+  std::vector<std::shared_ptr<FakeReply>> classified, embedded;
+  for (int i = 0; i < 8; ++i) {
+    files.push_back(image_file(37 + i));
+    classified.push_back(
+        start(service, image_request("/v1/images/classify", image_form(files.back(), name, fields))));
+    embedded.push_back(start(service, image_request("/v1/images/embed", image_form(files.back(), name))));
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    const pipelines::ImageEmbedRequest request =
+        embedder.prepare(data::decode_image(files[i], "image"), embedder.default_options());
+    const pipelines::ImageRequest* const requests[] = {&request};
+    json label, vector;
+    embedder.encode(requests, [&](size_t, const Tensor& hidden) {
+      label = json::parse(to_json(classifier.finish(request, hidden, vectors)));
+      vector = json::parse(to_json(embedder.finish(request, hidden)));
+    });
+    EXPECT_EQ(json_of(classified[i]->wait())["results"], json::array({label})) << i;
+    EXPECT_EQ(json_of(embedded[i]->wait())["results"], json::array({vector})) << i;
+    EXPECT_EQ(vector["vector"].size(), 12u);
+  }
+  const json texts =
+      json_of(post(service, "/v1/embeddings", {{"model", name}, {"input", "a photo of a cat"}}));
+  const std::vector<std::string> text{"a photo of a cat"};
+  const auto own = classifier.texts()(text, classifier.texts().default_options());
+  EXPECT_EQ(texts["data"][0]["embedding"].get<std::vector<float>>(), own.front().values);
+  EXPECT_FALSE(json_of(post(service, "/v1/attention", {{"model", name}, {"text", "a"}}))["layers"].empty());
+
+  const auto refused = [&](const FormFields& more, const std::string& file) {
+    return ask(service, image_request("/v1/images/classify", image_form(file, name, more)));
+  };
+  expect_error(refused({}, files[0]), 400, {"labels"});
+  expect_error(refused({{"labels", "a, a"}}, files[0]), 400, {"labels", "twice"});
+  expect_error(refused({{"labels", "a"}, {"hypothesis", "none"}}, files[0]), 400, {"hypothesis"});
+  expect_error(refused({{"labels", "a\xff"}}, files[0]), 400, {"labels", "UTF-8"});
+  expect_error(refused({{"labels", "a"}}, "no image"), 400, {"image"});
+  std::string many = "0";
+  for (int i = 1; i < 101; ++i) many += concat(",", i);
+  expect_error(refused({{"labels", many}}, files[0]), 400, {"labels", "at most 100"});
+  expect_error(post(service, "/v1/classify", {{"model", name}, {"text", "a"}}), 400, {name});
 }
 
 }  // namespace

@@ -57,10 +57,14 @@ explain::ImageAttentionReport report_of(const std::shared_ptr<const pipelines::L
 // Throws UsageError for options that the model in the folder does not support.
 void require_input(const AttentionArguments& arguments) {
   const models::FolderKind kind = models::folder_kind(arguments.model);
-  const bool reads_images = kind == models::FolderKind::image;
-  const auto require_none = [&](const char* option, const std::string& value, models::FolderKind reader,
+  const bool both = kind == models::FolderKind::image_text;
+  if (both && !arguments.image == !arguments.source)
+    throw UsageError(
+        concat("--image, --source: expected an image or a text, found ", arguments.image ? "both" : "none"));
+  const bool reads_images = kind == models::FolderKind::image || (both && arguments.image);
+  const auto require_none = [&](const char* option, const std::string& value, bool reader,
                                 const char* readers) {
-    if (!value.empty() && kind != reader) throw UsageError(concat(option, ": only for ", readers));
+    if (!value.empty() && !reader) throw UsageError(concat(option, ": only for ", readers));
   };
   if (reads_images && (!arguments.image || arguments.source)) {
     throw UsageError(concat("--image: expected a PNG or JPEG file and no text, because ", arguments.model,
@@ -74,8 +78,8 @@ void require_input(const AttentionArguments& arguments) {
   }
   if (reads_images && arguments.drawing != explain::SvgOptions())
     throw UsageError("--part, --layer, --head and --dark: not for image models");
-  require_none("--target", arguments.target, models::FolderKind::translation, "encoder-decoders");
-  require_none("--pair", arguments.pair, models::FolderKind::encoder, "text encoders");
+  require_none("--target", arguments.target, kind == models::FolderKind::translation, "encoder-decoders");
+  require_none("--pair", arguments.pair, kind == models::FolderKind::encoder, "text encoders");
 }
 
 void write_attention(AttentionArguments& arguments) {
@@ -91,7 +95,16 @@ void write_attention(AttentionArguments& arguments) {
     }
     say(concat(report.title, "; written to ", arguments.out));
   };
-  std::visit(write, pipelines::open_model(arguments.model, arguments.load));
+  const auto opened = pipelines::open_model(arguments.model, arguments.load);
+  std::visit(
+      [&](const auto& model) {
+        if constexpr (requires { model->image; }) {
+          arguments.image ? write(model->image) : write(model->text);
+        } else {
+          write(model);
+        }
+      },
+      opened);
 }
 
 }  // namespace

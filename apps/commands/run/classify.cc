@@ -11,6 +11,8 @@
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/images/images.h"
+#include "qkv/pipelines/zero_shot/image_zero_shot.h"
+#include "qkv/pipelines/zero_shot/labels.h"
 #include "qkv/pipelines/zero_shot/zero_shot.h"
 
 namespace qkv::apps {
@@ -24,19 +26,6 @@ struct ClassifyArguments {
   GivenFields zero_shot;
   std::optional<size_t> top;
 };
-
-// "sport, politics": without the spaces around the labels.
-std::vector<std::string> labels_of(const std::string& list) {
-  std::vector<std::string> labels;
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
-    const std::string label = list.substr(begin, end - begin);
-    const size_t first = label.find_first_not_of(" \t"), last = label.find_last_not_of(" \t");
-    labels.push_back(first == label.npos ? "" : label.substr(first, last + 1 - first));
-    begin = end + 1;
-  }
-  return labels;
-}
 
 // `run` classifies a chunk of lines.
 template <class Run>
@@ -62,11 +51,26 @@ void classify(const ClassifyArguments& arguments) {
   const models::LoadOptions& load = arguments.lines.load;
   if (arguments.labels.empty() && arguments.zero_shot.any())
     throw UsageError("--hypothesis, --multi-label: expected --labels beside them, found none");
-  if (models::folder_kind(model) == models::FolderKind::image) {
+  const models::FolderKind kind = models::folder_kind(model);
+  if (kind == models::FolderKind::image) {
     if (!arguments.labels.empty()) throw UsageError("--labels: only for text models");
     if (arguments.options.pairs) throw UsageError("--pairs: only for text models");
     const pipelines::ImageClassifier classifier(model, image_options(arguments.images), load);
     return classify_lines(arguments, Inputs::image_files, [&](auto paths) { return classifier(paths); });
+  }
+  if (kind == models::FolderKind::image_text) {
+    if (arguments.labels.empty())
+      throw UsageError(concat("--labels: expected labels, as ", model, " has none of its own, found none"));
+    if (arguments.options.pairs) throw UsageError("--pairs: only for text models");
+    if (arguments.zero_shot.has("multi_label"))
+      throw UsageError("--multi-label: only for models of natural language inference");
+    const pipelines::ImageZeroShotClassifier classifier(model, image_options(arguments.images), load);
+    pipelines::ImageZeroShotOptions options;
+    arguments.zero_shot.apply(options);
+    const pipelines::LabelVectors labels =
+        classifier.label_vectors(pipelines::listed_labels(arguments.labels), options);
+    return classify_lines(arguments, Inputs::image_files,
+                          [&](auto paths) { return classifier(paths, labels); });
   }
   require_no_images(arguments.images);
   if (!arguments.labels.empty()) {
@@ -74,7 +78,7 @@ void classify(const ClassifyArguments& arguments) {
     const pipelines::ZeroShotClassifier classifier(model, load);
     pipelines::ZeroShotOptions options;
     arguments.zero_shot.apply(options);
-    const std::vector<std::string> labels = labels_of(arguments.labels);
+    const std::vector<std::string> labels = pipelines::listed_labels(arguments.labels);
     return classify_lines(arguments, Inputs::texts,
                           [&](auto texts) { return classifier(texts, labels, options); });
   }
@@ -90,10 +94,12 @@ void add_classify(Command& app) {
       "Classify texts, or each line of stdin. Prints the most likely label and its probability, separated\n"
       "by a tab; with --json all labels. The model is a sequence classifier (bert, deberta-v2, ...), or\n"
       "an image classifier (vit, deit): its inputs are names of PNG and JPEG files, and each result follows\n"
-      "the name and a tab.",
+      "the name and a tab. --labels are labels of your own, for models of natural language inference and,\n"
+      "of images, clip and siglip.",
       "qkv classify distilbert-sst2 'What a film!'\n  qkv classify vit-base-patch16-224 *.jpg --top 3\n"
       "  qkv classify distilbert-sst2 < reviews.txt\n"
-      "  qkv classify deberta-v3-base-mnli --labels 'sport, politics, music' --top 3 < news.txt");
+      "  qkv classify deberta-v3-base-mnli --labels 'sport, politics, music' --top 3 < news.txt\n"
+      "  qkv classify clip-vit-base-patch32 --labels 'a cat, a dog' *.jpg");
   const auto arguments = std::make_shared<ClassifyArguments>();
   add_line_options(*command, arguments->lines, "Texts, or image files if the model is one of images");
   add_image_options(*command, arguments->images);
@@ -104,7 +110,7 @@ void add_classify(Command& app) {
                     "A tab separates two texts of a line, which are classified as a pair");
   add_option(*command, "--labels", arguments->labels, "LABEL,...",
              "Labels that the model was not trained on, instead of its own: for models of natural language\n"
-             "inference (default: the model's)");
+             "inference, and models of images and texts, which have none (default: the model's)");
   add_field_options<pipelines::ZeroShotOptions>(*command, arguments->zero_shot, {""});
   run_on_ranks(*command, arguments->lines, [arguments] { classify(*arguments); });
 }

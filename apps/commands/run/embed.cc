@@ -20,6 +20,7 @@ namespace {
 struct EmbedArguments {
   LineArguments lines;
   ImageArguments images;
+  bool reads_images = false;
   // Unset options default to the folder's.
   std::optional<pipelines::Pooling> pooling;
   std::optional<bool> normalize;
@@ -68,11 +69,15 @@ void embed_lines(const EmbedArguments& arguments, Inputs inputs, const Run& run)
 void embed(const EmbedArguments& arguments) {
   const std::string& model = arguments.lines.model;
   const models::LoadOptions& load = arguments.lines.load;
-  if (models::folder_kind(model) == models::FolderKind::image) {
+  const models::FolderKind kind = models::folder_kind(model);
+  const bool both = kind == models::FolderKind::image_text;
+  if (arguments.reads_images && !both && kind != models::FolderKind::image)
+    throw UsageError("--images: only for models of images and texts (clip, siglip)");
+  if (kind == models::FolderKind::image || (both && arguments.reads_images)) {
     if (arguments.max_length) throw UsageError("--max-length: only for text models");
     if (arguments.prompt || arguments.prompt_name) throw UsageError("--prompt: only for text models");
     const pipelines::ImageEmbedder embedder(model, image_options(arguments.images), load);
-    const pipelines::EmbedOptions options = vector_options(arguments, {});
+    const pipelines::EmbedOptions options = vector_options(arguments, embedder.default_options());
     return embed_lines(arguments, Inputs::image_files, [&](auto paths) { return embedder(paths, options); });
   }
   require_no_images(arguments.images);
@@ -89,15 +94,20 @@ void add_embed(Command& app) {
       "Compute a vector for texts, or for each line of stdin. Prints its numbers, separated by spaces. The\n"
       "model is a text encoder (bert, xlm-roberta, t5), a decoder, whose hidden states are pooled\n"
       "(Qwen3-Embedding), or an image encoder (vit, deit): its inputs are names of PNG and JPEG files, and\n"
-      "each vector follows the name and a tab. A sentence-transformers folder (modules.json) sets the\n"
+      "each vector follows the name and a tab. Of both (clip, siglip), vectors of texts and of images are "
+      "in\n"
+      "one space, and --images selects the latter. A sentence-transformers folder (modules.json) sets the\n"
       "defaults of pooling, normalisation, length and prompt.",
       "qkv embed all-MiniLM-L6-v2 < sentences.txt\n"
       "  qkv embed Qwen3-Embedding-0.6B --prompt-name query --dimensions 256 < queries.txt\n"
       "  qkv embed bert-base-uncased --pool mean --normalize < sentences.txt\n"
-      "  qkv embed vit-base-patch16-224-in21k *.jpg --pool cls");
+      "  qkv embed vit-base-patch16-224-in21k *.jpg --pool cls\n"
+      "  qkv embed clip-vit-base-patch32 --images *.jpg --normalize");
   const auto arguments = std::make_shared<EmbedArguments>();
   add_line_options(*command, arguments->lines, "Texts, or image files if the model is one of images",
                    ModelPath::folder_or_gguf);
+  command->add_flag("--images", arguments->reads_images,
+                    "Inputs are image files: for models of images and texts, which read texts without it");
   add_image_options(*command, arguments->images);
   add_choice(*command, "--pool", arguments->pooling,
              {{"mean", pipelines::Pooling::mean},
@@ -114,7 +124,7 @@ void add_embed(Command& app) {
              "  last: the last token's\n"
              "  weighted-mean: their mean with weights 1, 2, ...\n"
              "  mean-sqrt-len: their sum, divided by the square root of their number\n"
-             "  pooler: the model's pooler, applied to the first token");
+             "  pooler: the model's pooler");
   // Not bound to the variable itself, which would be set to false before parsing.
   command->add_flag_function(
       "--normalize,!--no-normalize", [arguments](int64_t count) { arguments->normalize = count > 0; },

@@ -65,6 +65,18 @@ struct Silu {
   }
 };
 
+struct QuickGelu {
+  static HWY_INLINE FloatVector argument(Floats d, FloatVector x) { return hn::Mul(hn::Set(d, 1.702f), x); }
+  static HWY_INLINE FloatVector value(Floats d, FloatVector x) {
+    return hn::Mul(x, sigmoid(d, argument(d, x)));
+  }
+  static HWY_INLINE FloatVector derivative(Floats d, FloatVector x) {
+    FloatVector slope;
+    const auto s = sigmoid(d, argument(d, x), slope);
+    return hn::MulAdd(argument(d, x), slope, s);
+  }
+};
+
 struct Tanh {
   static HWY_INLINE FloatVector value(Floats d, FloatVector x) {
     const auto one = hn::Set(d, 1.0f), size = hn::Abs(x);
@@ -166,6 +178,8 @@ void with_classes(Activation activation, const Dropout& dropout, const Call& cal
       return with_drop(Tanh());
     case Activation::relu_squared:
       return with_drop(ReluSquared());
+    case Activation::quick_gelu:
+      return with_drop(QuickGelu());
   }
 }
 

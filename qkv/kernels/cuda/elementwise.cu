@@ -25,6 +25,8 @@ QKV_DEVICE float activated(Activation activation, float x) {
       return ::tanhf(x);
     case Activation::relu_squared:
       return x > 0 ? x * x : x == x ? 0 : x;
+    case Activation::quick_gelu:
+      return x / (1 + ::expf(-1.702f * x));
   }
   return x;
 }
@@ -52,6 +54,10 @@ QKV_DEVICE float derivative(Activation activation, float x) {
     }
     case Activation::relu_squared:
       return x > 0 ? 2 * x : 0;
+    case Activation::quick_gelu: {
+      const float s = 1 / (1 + ::expf(-1.702f * x));
+      return s + 1.702f * x * s * (1 - s);
+    }
   }
   return 1;
 }

@@ -8,6 +8,12 @@
 
 namespace qkv::kernels::reference {
 
+namespace {
+
+constexpr double kQuickGelu = 1.702;
+
+}  // namespace
+
 double activation(Activation activation, double x) {
   switch (activation) {
     case Activation::identity:
@@ -24,6 +30,8 @@ double activation(Activation activation, double x) {
       return std::tanh(x);
     case Activation::relu_squared:
       return x > 0 ? x * x : 0;
+    case Activation::quick_gelu:
+      return x / (1 + std::exp(-kQuickGelu * x));
   }
   return NAN;
 }
@@ -52,6 +60,10 @@ double activation_derivative(Activation activation, double x) {
     }
     case Activation::relu_squared:
       return x > 0 ? 2 * x : 0;
+    case Activation::quick_gelu: {
+      const double s = 1 / (1 + std::exp(-kQuickGelu * x));
+      return s + kQuickGelu * x * s * (1 - s);
+    }
   }
   return NAN;
 }

@@ -10,7 +10,7 @@ using kernels::Activation;
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Activation>, 10> kActivations{
+constexpr std::array<std::pair<std::string_view, Activation>, 11> kActivations{
     {{"relu", Activation::relu},
      {"gelu", Activation::gelu_exact},
      {"gelu_new", Activation::gelu_tanh},
@@ -20,6 +20,7 @@ constexpr std::array<std::pair<std::string_view, Activation>, 10> kActivations{
      {"swish", Activation::silu},
      {"tanh", Activation::tanh},
      {"relu2", Activation::relu_squared},
+     {"quick_gelu", Activation::quick_gelu},
      {"linear", Activation::identity}}};
 
 }  // namespace

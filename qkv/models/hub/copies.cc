@@ -12,10 +12,11 @@
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/models/dual_encoder.h"
 #include "qkv/models/hub/config_reader.h"
 #include "qkv/models/hub/model_file.h"
+#include "qkv/models/hub/parts/wrappers.h"
 #include "qkv/models/hub/pretrained.h"
-#include "qkv/models/hub/wrappers.h"
 #include "qkv/models/translation_model.h"
 #include "qkv/nn/low_rank.h"
 
@@ -219,6 +220,9 @@ void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& opt
       return write(from, to, options, load_text_encoder(from, options), save_text_encoder);
     case FolderKind::image:
       return write(from, to, options, load_image_encoder(from, options), save_image_encoder);
+    case FolderKind::image_text:
+      copy_others(from, to, options);
+      return save_dual_encoder(to, load_dual_encoder(from, options), family_of(from), from);
   }
 }
 

@@ -53,6 +53,7 @@ ModelClass heads_of(const TextEncoderConfig& config) {
 }
 ModelClass heads_of(const ImageEncoderConfig& config) {
   return {.pooler = config.pooler,
+          .projection = config.projection > 0,
           .distillation_classifier = config.distillation_classifier,
           .labelled = config.labels.empty() ? ClassificationTarget::nothing : ClassificationTarget::texts};
 }
@@ -67,6 +68,7 @@ void set_heads(const ModelClass& of, TextEncoderConfig& config) {
 }
 void set_heads(const ModelClass& of, ImageEncoderConfig& config) {
   config.pooler = of.pooler;
+  config.projection = of.projection ? 1 : 0;  // the table has its width
   config.distillation_classifier = of.distillation_classifier;
 }
 

@@ -23,7 +23,8 @@ namespace qkv::models {
 // A class of transformers and the heads that its models have.
 struct ModelClass {
   std::string name = {};
-  bool pooler = false, masked_language = false, next_sentence = false, distillation_classifier = false;
+  bool pooler = false, masked_language = false, next_sentence = false, projection = false,
+       distillation_classifier = false;
   ClassificationTarget labelled = ClassificationTarget::nothing;  // images count as texts
 
   bool operator==(const ModelClass&) const = default;

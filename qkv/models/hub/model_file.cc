@@ -5,7 +5,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
 #include "qkv/models/gguf/gguf_model.h"
-#include "qkv/models/hub/wrappers.h"
+#include "qkv/models/hub/parts/wrappers.h"
 
 namespace qkv::models {
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "qkv/base/error.h"
@@ -123,10 +125,25 @@ Opened open_config(const std::filesystem::path& folder) {
   return with_io_errors([&] { return open_checked_config(folder); });
 }
 
+Opened part_of(Opened opened, DualPart part) {
+  const DualFamily* dual = find_dual(opened.family);
+  if (dual == nullptr) return opened;
+  const bool of_text = part == DualPart::text;
+  opened.reader =
+      ConfigReader(config_of_part(opened.reader, *dual, part),
+                   concat(opened.weights.config, ": ", of_text ? "text_config" : "vision_config"));
+  opened.family = of_text ? dual->text.model_type : dual->image.model_type;
+  opened.stored.dual = dual;
+  opened.stored.part = part;
+  return opened;
+}
+
 template <class Family>
 Configured<Family> read_config(const std::filesystem::path& folder, const std::filesystem::path& described,
                                const char* kind, std::span<const Family> families) {
   Opened opened = open_config(described);
+  if constexpr (std::is_same_v<Family, EncoderFamily>) opened = part_of(std::move(opened), DualPart::text);
+  if constexpr (std::is_same_v<Family, ImageFamily>) opened = part_of(std::move(opened), DualPart::image);
   const ConfigReader& reader = opened.reader;
   const Family* family = find_family(families, opened.family);
   if (family == nullptr) {
@@ -181,6 +198,10 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   look(FolderKind::encoder, encoder_families());
   look(FolderKind::image, image_families());
   look(FolderKind::translation, translation_families());
+  for (const DualFamily& family : dual_families()) {
+    known += concat(", ", family.model_type);
+    if (family.model_type == opened.family) kind = FolderKind::image_text;
+  }
   // A language model whose hidden states sentence-transformers pools, or whose attention is not causal.
   const auto both = opened.reader.find("use_bidirectional_attention");
   if (kind == FolderKind::language &&

@@ -15,7 +15,6 @@
 namespace qkv::models {
 namespace {
 
-constexpr const char* kWeights = "model.safetensors";
 template <class Model>
 auto parameters_of(const Model& model) {
   return [&model](const nn::ParameterVisitor& visitor) { model.visit(visitor); };
@@ -36,8 +35,14 @@ WeightMap family_map(const FamilyOf<Config>& family, const Config& config, const
 
 template <class Config>
 WeightMap weight_map_of(const FamilyOf<Config>& family, const Config& config, const Stored& stored) {
-  if (stored.layouts == Layouts::own) return {.others_same = true};
+  if (stored.layouts == Layouts::own) {
+    return stored.dual == nullptr ? WeightMap{.others_same = true}
+                                  : WeightMap{.others_same = true,
+                                              .own_prefix = own_prefix(stored.part),
+                                              .other_parts = {"text.", "image.", "logit_"}};
+  }
   WeightMap map = family_map(family, config, stored.wrapper);
+  if (stored.dual != nullptr) map.other_parts = {"text_", "vision_model.", "visual_projection.", "logit_"};
   for (WeightRule& rule : map.rules) {
     if (stored.layouts != Layouts::gguf) break;
     rule.layout = Layout::same;
@@ -179,7 +184,7 @@ void save(const std::filesystem::path& folder, const Model& model, const FamilyO
       weight_map_of(family, model.config(), {is_own(dtype) ? Layouts::own : Layouts::family}), visit);
   make_writable_folder(folder);
   write_file_atomically(folder / kConfig, config.json());
-  io::write_safetensors(folder / kWeights, tensors, io::with_checksums({{"format", "pt"}}, tensors));
+  io::write_safetensors(folder / kSavedWeights, tensors, io::with_checksums({{"format", "pt"}}, tensors));
 }
 
 template <class Family>
@@ -235,6 +240,7 @@ void save_adapter(const std::filesystem::path& folder, const nn::LowRankAdapter&
 DType weight_dtype(const LanguageModel& model) { return weight_dtype(parameters_of(model)); }
 DType weight_dtype(const TextEncoder& model) { return weight_dtype(parameters_of(model)); }
 DType weight_dtype(const ImageEncoder& model) { return weight_dtype(parameters_of(model)); }
+DType weight_dtype(const DualEncoder& model) { return weight_dtype(parameters_of(model)); }
 DType weight_dtype(const Transformer& model) { return weight_dtype(parameters_of(model)); }
 
 text::Tokenizer load_tokenizer(const std::filesystem::path& path) {

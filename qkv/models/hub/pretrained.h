@@ -9,6 +9,7 @@
 #include <memory>
 #include <string_view>
 
+#include "qkv/models/dual_encoder.h"
 #include "qkv/models/hub/generation_defaults.h"
 #include "qkv/models/hub/load_options.h"
 #include "qkv/models/image_encoder.h"
@@ -22,7 +23,8 @@ namespace qkv::models {
 // The proof beside a model (pipelines/proof/proof.h). It belongs to one folder and is not copied.
 inline constexpr const char* kProofFile = "qkv_proof.json";
 
-enum class FolderKind { translation, language, encoder, image };
+// image_text: an encoder of texts and one of images, each of which opens alone, too.
+enum class FolderKind { translation, language, encoder, image, image_text };
 
 // The kind of model that a folder contains, from its config.json; a language model beside
 // sentence-transformers' modules.json, or with attention in both directions, is an encoder. Throws IoError,
@@ -76,6 +78,7 @@ void save_transformer(const std::filesystem::path& folder, const Transformer& mo
 DType weight_dtype(const LanguageModel& model);
 DType weight_dtype(const TextEncoder& model);
 DType weight_dtype(const ImageEncoder& model);
+DType weight_dtype(const DualEncoder& model);
 DType weight_dtype(const Transformer& model);
 
 // The family named in a folder's config.json, without the int8 prefix: "bert" for "qkv-bert".

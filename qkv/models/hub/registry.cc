@@ -233,6 +233,8 @@ EncoderFamily roformer_family();
 EncoderFamily deberta_v2_family();
 EncoderFamily gte_family();
 EncoderFamily t5_encoder_family();
+EncoderFamily clip_text_family();
+EncoderFamily siglip_text_family();
 
 std::span<const EncoderFamily> encoder_families() {
   static const std::vector<EncoderFamily> kFamilies = [] {
@@ -246,7 +248,8 @@ std::span<const EncoderFamily> encoder_families() {
                          rembert_family(),        roberta_prelayernorm_family(),
                          xlm_roberta_xl_family(), jina_embeddings_v3_family(),
                          roformer_family(),       gte_family(),
-                         deberta_v2_family(),     t5_encoder_family()};
+                         deberta_v2_family(),     t5_encoder_family(),
+                         clip_text_family(),      siglip_text_family()};
     for (const LanguageFamily& family : language_families()) families.push_back(as_encoders(family));
     return families;
   }();
@@ -255,9 +258,12 @@ std::span<const EncoderFamily> encoder_families() {
 
 ImageFamily vit_family();
 ImageFamily deit_family();
+ImageFamily clip_vision_family();
+ImageFamily siglip_vision_family();
 
 std::span<const ImageFamily> image_families() {
-  static const std::array kFamilies{vit_family(), deit_family()};
+  static const std::array kFamilies{vit_family(), deit_family(), clip_vision_family(),
+                                    siglip_vision_family()};
   return kFamilies;
 }
 

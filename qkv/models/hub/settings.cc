@@ -180,8 +180,9 @@ Settings settings_of(const TextEncoderConfig& config) {
   list("vocabulary", config.vocabulary, "max_positions",
        config.max_positions ? field_text(*config.max_positions) : "unlimited", "pooler", config.pooler);
   if (config.pooler)
-    list("pooler_activation", config.pooler_activation, "pooler_norm", config.pooler_norm, "pools_mean",
-         config.pools_mean);
+    list("pooler_activation", config.pooler_activation, "pooler_norm", config.pooler_norm, "pooled_row",
+         config.pooled_row, "pooler_width", config.pooled_width());
+  list("end_id", config.end_id ? field_text(*config.end_id) : "none", "padded", config.padded);
   list("head_bias", config.head_bias, "logit_bias", config.logit_bias);
   list("masked_language", config.masked_language);
   if (config.masked_language) list("masked_language_activation", config.masked_language_activation);
@@ -195,8 +196,11 @@ Settings settings_of(const ImageEncoderConfig& config) {
   List list;
   list.within("encoder", config.encoder);
   list("channels", config.channels, "height", config.height, "width", config.width, "patch", config.patch,
-       "distilled", config.distilled, "pooler", config.pooler);
-  if (config.pooler) list("pooler_activation", config.pooler_activation);
+       "class_token", config.class_token, "distilled", config.distilled, "patch_bias", config.patch_bias,
+       "embedding_norm", config.embedding_norm, "pooler", config.pooler, "projection", config.projection);
+  if (config.pooler) list("pooler_kind", config.pooler_kind);
+  if (config.pooler && config.pooler_kind == ImagePooler::dense)
+    list("pooler_activation", config.pooler_activation);
   list("distillation_classifier", config.distillation_classifier);
   add(list, config.labels, config.problem);
   return list.take();

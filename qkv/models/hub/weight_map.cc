@@ -221,7 +221,7 @@ MappedName mapped_name(const WeightMap& map, const std::string& parameter) {
     if (suffix == ".bias") found.rule.minus_one = false;
     return found;
   }
-  if (map.others_same) return {parameter, {}, module};
+  if (map.others_same) return {map.own_prefix + parameter, {}, module};
   throw UsageError(concat("family: expected a rule for the parameter ", parameter, ", found none"));
 }
 
@@ -285,7 +285,10 @@ void load_parameters(const TensorFiles& files, const WeightMap& map, const Store
   std::vector<std::string> rest;
   for (const std::string& name : files.names()) {
     const auto ends_name = [&](const std::string& ending) { return name.ends_with(ending); };
-    if (!used.contains(name) && std::ranges::none_of(map.computed, ends_name)) rest.push_back(name);
+    const auto begins_name = [&](const std::string& prefix) { return name.starts_with(prefix); };
+    if (!used.contains(name) && std::ranges::none_of(map.computed, ends_name) &&
+        std::ranges::none_of(map.other_parts, begins_name))
+      rest.push_back(name);
   }
   if (rest.empty()) return;
   log_info(concat("not read, because the opened model has no such part: ", rest.front(),

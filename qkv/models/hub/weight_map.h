@@ -78,14 +78,17 @@ struct WeightMap {
   std::vector<WeightRule> rules = {};
   // A prefix of the names that files may omit: the name of the model within its heads.
   std::string prefix = {};
-  // Parameters without a rule have the same names in the files.
+  // Parameters without a rule have the same names in the files, after a prefix.
   bool others_same = false;
+  std::string own_prefix = {};
   // Suffixes of tensor names that files may have but are not read, because the model computes their contents.
   std::vector<std::string> computed = {};
   // Written; a file may lack them, but may not have another value.
   std::vector<ConstantTensor> constants = {};
   // The kind of each layer, if their tensors have different names ("sliding_attention").
   std::vector<std::string> layer_kinds = {};
+  // Prefixes of tensors that are of another part of the folder's model.
+  std::vector<std::string> other_parts = {};
   // Other prefixes, in the files of other programs.
   std::vector<std::string> other_prefixes = {};
 };

@@ -24,6 +24,24 @@ data::Image image_to_draw_on(const data::Image& image, const models::ImageProces
   return data::resize(image, side(image.height), side(image.width), data::Resampling::bilinear);
 }
 
+// [heads, queries, n] as the last rows of [heads, n + 1, n + 1], or, of one query, as the first one; each
+// other token attends to itself.
+Tensor with_pooling_token(const Tensor& weights) {
+  const int64_t heads = weights.dim(0), queries = weights.dim(1), n = weights.dim(2);
+  Tensor wider = Tensor::zeros({heads, n + 1, n + 1});
+  const bool pools = queries != n;
+  for (int64_t head = 0; head < heads; ++head) {
+    float* to = wider.data() + head * (n + 1) * (n + 1);
+    for (int64_t i = 0; i <= n; ++i) to[i * (n + 1) + i] = 1;
+    for (int64_t query = 0; query < queries; ++query) {
+      float* row = to + (pools ? 0 : query + 1) * (n + 1);
+      row[0] = 0;
+      for (int64_t key = 0; key < n; ++key) row[key + 1] = weights.data()[(head * queries + query) * n + key];
+    }
+  }
+  return wider;
+}
+
 }  // namespace
 
 ImageAttention capture_attention(const ImageEncoderPipeline& encoder, const data::Image& image) {
@@ -32,10 +50,11 @@ ImageAttention capture_attention(const ImageEncoderPipeline& encoder, const data
   const models::ImageSize size = *encoder.processor().config().size();
   ImageAttention result{.image = image_to_draw_on(image, encoder.processor().config()),
                         .region = encoder.processor().region({image.height, image.width}),
-                        .own_tokens = {"[CLS]"},
+                        .own_tokens = {},
                         .patches = {size.height / config.patch, size.width / config.patch},
                         .attentions = {},
                         .labels = {}};
+  if (config.class_token) result.own_tokens.emplace_back("[CLS]");
   if (config.distilled) result.own_tokens.emplace_back("[DISTILL]");
   nn::ForwardContext context;
   context.observer = [&](const std::string& name, const std::vector<Tensor>& weights) {
@@ -43,6 +62,11 @@ ImageAttention capture_attention(const ImageEncoderPipeline& encoder, const data
   };
   const Variable hidden =
       model(encoder.processor()(std::span(&image, 1)), context, models::OtherSizes::interpolated);
+  if (!config.class_token && config.pooler) {
+    result.own_tokens.emplace_back("[POOL]");
+    model.pooled(hidden, Offsets::uniform(1, hidden.value().rows()), context);
+    for (search::CapturedAttention& one : result.attentions) one.weights = with_pooling_token(one.weights);
+  }
   if (!config.labels.empty()) {
     const Variable logits = model.classifier_logits(hidden, Offsets::uniform(1, hidden.value().rows()));
     result.labels = ranked(probabilities(logits, config.problem).values(), config.labels);

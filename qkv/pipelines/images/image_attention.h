@@ -15,12 +15,15 @@ struct ImageAttention {
   // preprocessing does not keep it.
   data::Image image;
   models::ImageRegion region = {};      // where this part lies in the image
-  std::vector<std::string> own_tokens;  // special tokens before the patches: "[CLS]", and DeiT's "[DISTILL]"
-  models::ImageSize patches;            // rows and columns of patches
+  std::vector<std::string> own_tokens;  // before the patches: "[CLS]", DeiT's "[DISTILL]"; of models without,
+                                        // "[POOL]" (below)
+  models::ImageSize patches;  // rows and columns of patches
   std::vector<search::CapturedAttention> attentions;
   std::vector<LabelProbability> labels;  // of models with a classification head
 };
 
+// A model whose patches are pooled by attention (SigLIP) is drawn with one more layer, in which a token of
+// its own, [POOL], attends to the patches, and which other tokens pass as they are.
 ImageAttention capture_attention(const ImageEncoderPipeline& encoder, const data::Image& image);
 
 }  // namespace qkv::pipelines

@@ -30,13 +30,25 @@ std::vector<Classified> ImageClassifier::operator()(std::span<const std::string>
   return results;
 }
 
+EmbedOptions ImageEmbedder::default_options() const {
+  const models::ImageEncoderConfig& config = model().config();
+  if (!config.pooler || config.pooler_kind == models::ImagePooler::dense) return {};
+  return {.pooling = Pooling::pooler};
+}
+
+void ImageEmbedder::require(const EmbedOptions& options) const {
+  const models::ImageEncoderConfig& config = model().config();
+  const bool pooled = options.pooling == Pooling::pooler;
+  require_vector(options, config.pooler, pooled ? config.pooled_width() : config.encoder.d_model());
+}
+
 ImageEmbedRequest ImageEmbedder::prepare(const std::string& path, const EmbedOptions& options) const {
-  require_vector(options, model().config().pooler, model().config().encoder.d_model());
+  require(options);
   return {ImageEncoderPipeline::prepare(path), options};
 }
 
 ImageEmbedRequest ImageEmbedder::prepare(const data::Image& image, const EmbedOptions& options) const {
-  require_vector(options, model().config().pooler, model().config().encoder.d_model());
+  require(options);
   return {ImageEncoderPipeline::prepare(image), options};
 }
 
@@ -46,7 +58,7 @@ Embedded ImageEmbedder::finish(const ImageEmbedRequest& request, const Tensor& h
 
 std::vector<Embedded> ImageEmbedder::operator()(std::span<const std::string> paths,
                                                 const EmbedOptions& options) const {
-  require_vector(options, model().config().pooler, model().config().encoder.d_model());
+  require(options);
   std::vector<Embedded> results(paths.size());
   run(
       paths,

@@ -30,7 +30,10 @@ class ImageEmbedder : public ImageEncoderPipeline {
  public:
   using ImageEncoderPipeline::ImageEncoderPipeline;
 
-  // Throws UsageError for Pooling::pooler if the model has no pooler.
+  // The pooler of models whose vectors are compared with those of texts (CLIP); otherwise EmbedOptions'.
+  EmbedOptions default_options() const;
+
+  // Throws UsageError for Pooling::pooler if the model has no pooler, and for dimensions beyond its width.
   ImageEmbedRequest prepare(const std::string& path, const EmbedOptions& options = {}) const;
   ImageEmbedRequest prepare(const data::Image& image, const EmbedOptions& options = {}) const;
   // hidden: [tokens, d_model], from encode().
@@ -39,6 +42,9 @@ class ImageEmbedder : public ImageEncoderPipeline {
   // Embeds PNG and JPEG files.
   std::vector<Embedded> operator()(std::span<const std::string> paths,
                                    const EmbedOptions& options = {}) const;
+
+ private:
+  void require(const EmbedOptions& options) const;
 };
 
 }  // namespace qkv::pipelines

@@ -21,6 +21,7 @@ constexpr size_t kMaxFields = 100;
 constexpr const char* kFiles[] = {"config.json",
                                   "generation_config.json",
                                   "preprocessor_config.json",
+                                  "processor_config.json",
                                   "modules.json",
                                   "sentence_bert_config.json",
                                   "1_Pooling/config.json",
@@ -132,6 +133,9 @@ std::vector<std::pair<std::string, text::Tokenizer>> tokenizers_of(const models:
 std::vector<std::pair<std::string, text::Tokenizer>> tokenizers_of(const LoadedImageEncoder& /*loaded*/) {
   return {};
 }
+std::vector<std::pair<std::string, text::Tokenizer>> tokenizers_of(const LoadedDualEncoder& loaded) {
+  return {{"vocabulary", loaded.text->tokenizer}};
+}
 template <class Loaded>
 std::vector<std::pair<std::string, text::Tokenizer>> tokenizers_of(const Loaded& loaded) {
   return {{"vocabulary", loaded.tokenizer}};
@@ -175,8 +179,10 @@ bool has_inputs(const fs::path& folder) {
       "tokenizer.json", "vocab.txt",       "source.spm",   "vocab.json",
       "merges.txt",     "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
       "spm.model"};
-  if (models::folder_kind(folder) == models::FolderKind::image)
-    return fs::exists(folder / "preprocessor_config.json");
+  const models::FolderKind kind = models::folder_kind(folder);
+  const bool reads_images = kind == models::FolderKind::image || kind == models::FolderKind::image_text;
+  if (reads_images && !models::has_image_processor(folder)) return false;
+  if (kind == models::FolderKind::image) return true;
   return std::ranges::any_of(kTokenizers, [&](const char* name) { return fs::exists(folder / name); });
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "qkv/base/philox.h"
+#include "qkv/models/dual_encoder.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -67,7 +68,14 @@ std::vector<ProofCase> cases_of(const LoadedTextEncoder& loaded) {
   return text_cases(loaded, loaded.model->config().max_positions);
 }
 
-std::vector<ProofCase> cases_of(const LoadedImageEncoder& /*loaded*/) { return {{"pattern", {}, {}}}; }
+constexpr const char* kPattern = "pattern";
+std::vector<ProofCase> cases_of(const LoadedImageEncoder& /*loaded*/) { return {{kPattern, {}, {}}}; }
+
+std::vector<ProofCase> cases_of(const LoadedDualEncoder& loaded) {
+  std::vector<ProofCase> cases = cases_of(*loaded.text);
+  cases.push_back({kPattern, {}, {}});
+  return cases;
+}
 
 Tensor host_copy(const Variable& output) { return to_host(output.value()).clone(); }
 
@@ -115,6 +123,10 @@ ProofOutputs outputs_of(const LoadedImageEncoder& loaded, const ProofCase& /*one
   if (!config.labels.empty())
     outputs.emplace_back("labels", host_copy(model.classifier_logits(hidden, offsets)));
   return outputs;
+}
+
+ProofOutputs outputs_of(const LoadedDualEncoder& loaded, const ProofCase& one) {
+  return one.name == kPattern ? outputs_of(*loaded.image, one) : outputs_of(*loaded.text, one);
 }
 
 template <class Model>

@@ -40,6 +40,9 @@ TextIds ids_of(const models::TranslationModel& model, const std::string& text) {
   return {{"source", model.tokenizer->encode_source(text)}, {"target", model.tokenizer->encode_target(text)}};
 }
 TextIds ids_of(const LoadedImageEncoder& /*loaded*/, const std::string& /*text*/) { return {}; }
+TextIds ids_of(const LoadedDualEncoder& loaded, const std::string& text) {
+  return {{"ids", loaded.text->tokenizer.encode(text).ids}};
+}
 template <class Loaded>
 TextIds ids_of(const Loaded& loaded, const std::string& text) {
   return {{"ids", loaded.tokenizer.encode(text).ids}};

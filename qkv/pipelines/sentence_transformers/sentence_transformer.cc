@@ -162,6 +162,11 @@ std::string prompt_of(const path& folder) {
 TextEmbedOptions sentence_transformer_options(const path& folder, const models::TextEncoder& model,
                                               const text::Tokenizer& tokenizer) {
   const auto modules = models::read_model_file(folder, kModules);
+  if (!modules && model.config().pooled_row == models::PooledRow::last) {
+    // Of models with encoders of images, whose processors cut texts.
+    return {.vector = {.pooling = model.config().pooler ? Pooling::pooler : Pooling::last_token},
+            .max_length = max_text_length(folder, model.config(), tokenizer)};
+  }
   if (!modules) return {};
   TextEmbedOptions options = modules_of(folder, *modules, model.config().embedding.d_model);
   options.max_length = max_text_length(folder, model.config(), tokenizer);

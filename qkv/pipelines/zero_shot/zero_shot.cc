@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
 
 #include "qkv/base/error.h"
 #include "qkv/pipelines/row_results.h"
 #include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
+#include "qkv/pipelines/zero_shot/labels.h"
 #include "qkv/text/lines.h"
 
 namespace qkv::pipelines {
 namespace {
-
-constexpr std::string_view kPlace = "{}";
 
 bool begins_with_entail(std::string_view label) {
   constexpr std::string_view kEntail = "entail";
@@ -26,19 +24,6 @@ std::optional<size_t> entailment_of(const models::TextEncoderConfig& config) {
   const auto found = std::ranges::find_if(config.labels, begins_with_entail);
   if (found == config.labels.end() || config.labels.size() < 2) return std::nullopt;
   return static_cast<size_t>(found - config.labels.begin());
-}
-
-void require_labels(std::span<const std::string> labels, const ZeroShotOptions& options) {
-  if (labels.empty()) throw UsageError("labels: expected at least one, found none");
-  std::set<std::string_view> seen;
-  for (const std::string& label : labels) {
-    if (text::is_blank(label)) throw UsageError("labels: expected texts, found an empty one");
-    if (!seen.insert(label).second)
-      throw UsageError(concat("labels: expected different ones, found '", label, "' twice"));
-  }
-  if (options.hypothesis.find(kPlace) == std::string::npos)
-    throw UsageError(concat("hypothesis: expected a sentence with {} in place of the label, found '",
-                            options.hypothesis, "'"));
 }
 
 // Of the first of two logits.
@@ -71,18 +56,16 @@ ZeroShotClassifier::ZeroShotClassifier(const std::filesystem::path& folder,
 std::vector<ZeroShotRequest> ZeroShotClassifier::prepare(std::string_view text,
                                                          std::span<const std::string> labels,
                                                          const ZeroShotOptions& options) const {
-  require_labels(labels, options);
+  require_labels(labels, options.hypothesis);
   const text::EncodeOptions cut{
       .truncation =
           text::Truncation{.max_length = max_length_, .strategy = text::TruncationStrategy::only_first}};
-  const size_t place = options.hypothesis.find(kPlace);
   std::vector<ZeroShotRequest> requests;
   const auto failed = [](std::string error) {
     return ZeroShotRequest{{.encoding = {}, .error = std::move(error)}};
   };
   for (const std::string& label : labels) {
-    std::string hypothesis = options.hypothesis;
-    hypothesis.replace(place, kPlace.size(), label);
+    const std::string hypothesis = hypothesis_of(options.hypothesis, label);
     try {
       requests.push_back(text::is_blank(text)
                              ? failed("expected text, found none")

@@ -19,7 +19,9 @@ struct ZeroShotOptions {
 
   template <class Self, class Visit>
   static void visit_fields(Self&& self, const Visit& visit) {
-    visit({"hypothesis", "TEXT", "Sentence that is true of a text with a label, which takes the place of {}"},
+    visit({"hypothesis", "TEXT",
+           "Sentence that is true of a text with a label, which takes the place of {}; of\n"
+           "images: This is a photo of {}."},
           self.hypothesis);
     visit({"multi_label", "", "Several labels may apply to a text: each has a probability of its own"},
           self.multi_label);

@@ -31,6 +31,12 @@ void run_serially(const ModelHandle& model, const ExchangeHandle& exchange,
        .on_failed = [exchange](const std::exception_ptr& error) { exchange->fail(error); }});
 }
 
+void require_few_labels(const std::vector<std::string>& labels) {
+  constexpr size_t kMost = 100;
+  if (labels.size() > kMost)
+    throw HttpError(400, concat("labels: expected at most ", kMost, ", found ", labels.size()));
+}
+
 std::vector<Route> own_routes() {
   std::vector<Route> routes;
   for (std::vector<Route>& some :

@@ -41,6 +41,9 @@ typename Gather<Result>::Done sender(const ExchangeHandle& exchange, const Model
   };
 }
 
+// Throws HttpError (400) for more labels than a request may have.
+void require_few_labels(const std::vector<std::string>& labels);
+
 // Work for the model's serial worker: `work` returns the answer.
 void run_serially(const ModelHandle& model, const ExchangeHandle& exchange,
                   std::function<std::string()> work);

@@ -38,8 +38,6 @@ void fill_mask(Service& service, const ExchangeHandle& exchange) {
                                     [](const pipelines::FilledText& one) { return to_json(one); }));
 }
 
-constexpr size_t kMaxLabels = 100;
-
 RequestFields classify_fields() {
   RequestFields fields{
       model_field(), required("text", kTexts), flag("pairs", "A tab separates two texts"),
@@ -75,8 +73,7 @@ void classify(Service& service, const ExchangeHandle& exchange) {
         done);
   }
   if (options.pairs) throw HttpError(400, "pairs: expected none with labels, found true");
-  if (labels.size() > kMaxLabels)
-    throw HttpError(400, concat("labels: expected at most ", kMaxLabels, ", found ", labels.size()));
+  require_few_labels(labels);
   if (!model->pipelines().zero_shot)
     throw HttpError(
         400, concat("labels: expected a model of natural language inference, with a label entailment, found ",

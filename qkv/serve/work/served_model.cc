@@ -93,10 +93,20 @@ struct Opener {
     kind = "image";
     tasks = {"embed-image", "attention-image"};
     pipelines.image_embedder.emplace(model);
+    pipelines.image_embed_options = pipelines.image_embedder->default_options();
     if (!model->model->config().labels.empty()) {
       pipelines.image_classifier.emplace(model);
       tasks.emplace_back("classify-image");
     }
+  }
+  void operator()(const std::shared_ptr<const qkv::pipelines::LoadedDualEncoder>& model) const {
+    (*this)(model->image);
+    std::vector<std::string> of_images = std::move(tasks);
+    (*this)(model->text);
+    kind = "image-text";
+    tasks.insert(tasks.end(), of_images.begin(), of_images.end());
+    tasks.emplace_back("classify-image");
+    pipelines.image_zero_shot.emplace(model);
   }
 };
 
@@ -136,6 +146,11 @@ struct Attention {
     require_none("target", target, " does not translate");
     require_few_tiles(model->tokenizer);
     return explain::tiled_report(*model, text, pair, tile.value_or(0), name);
+  }
+
+  explain::AttentionReport operator()(
+      const std::shared_ptr<const pipelines::LoadedDualEncoder>& model) const {
+    return (*this)(model->text);
   }
 
   // An answer grows with the square of the tiles.
@@ -216,7 +231,8 @@ ServedModel::ServedModel(std::string name, std::filesystem::path folder, const m
     decode(*pipelines_.generator);
   } else if (pipelines_.embedder) {
     text_encoder_ = make_text_encoder(pipelines_.embedder->model(), options.encode);
-  } else if (pipelines_.image_embedder) {
+  }
+  if (pipelines_.image_embedder) {
     image_encoder_ = make_image_encoder(*pipelines_.image_embedder, options.encode);
   }
 }
@@ -258,7 +274,7 @@ void ServedModel::for_each_worker(
     const std::function<void(const char* worker, const WorkerCounters& counters)>& use) const {
   if (decoder_) use("decode", decoder_->counters());
   if (text_encoder_) use("encode", text_encoder_->counters());
-  if (image_encoder_) use("encode", image_encoder_->counters());
+  if (image_encoder_) use(text_encoder_ ? "encode-image" : "encode", image_encoder_->counters());
   use("serial", serial_->counters());
 }
 

@@ -23,6 +23,7 @@
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/tools/call_format.h"
 #include "qkv/pipelines/translate.h"
+#include "qkv/pipelines/zero_shot/image_zero_shot.h"
 #include "qkv/pipelines/zero_shot/zero_shot.h"
 #include "qkv/serve/work/decode_worker.h"
 #include "qkv/serve/work/encode_worker.h"
@@ -57,6 +58,8 @@ struct Pipelines {
   std::optional<pipelines::MaskFiller> mask_filler;
   std::optional<pipelines::ImageClassifier> image_classifier;
   std::optional<pipelines::ImageEmbedder> image_embedder;
+  pipelines::EmbedOptions image_embed_options;  // the model's
+  std::optional<pipelines::ImageZeroShotClassifier> image_zero_shot;
 };
 
 // The languages that a translation folder names in tokenizer_config.json.
@@ -74,7 +77,7 @@ class ServedModel {
 
   const std::string& name() const { return name_; }
   const std::filesystem::path& folder() const { return folder_; }
-  const std::string& kind() const { return kind_; }                 // translation, language, text or image
+  const std::string& kind() const { return kind_; }  // translation, language, text, image, image-text
   const std::vector<std::string>& tasks() const { return tasks_; }  // translate, generate, embed, ...
   bool has(std::string_view task) const;
   int64_t created() const { return created_; }  // when it was opened, in seconds of Unix time

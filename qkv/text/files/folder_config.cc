@@ -146,6 +146,14 @@ void name_usual_tokens(const std::string& file, FolderConfig& config) {
     otherwise(config.pad, "<pad>");
     if (!config.is_m2m()) otherwise(config.mask, "<mask>");
     if (config.is_m2m() && config.extra.empty()) name_m2m_languages(config);
+  } else if (config.is_clip()) {
+    otherwise(config.bos, "<|startoftext|>");
+    for (std::optional<AddedToken>* token : {&config.eos, &config.unk, &config.pad})
+      otherwise(*token, "<|endoftext|>");
+  } else if (config.is_siglip()) {
+    otherwise(config.eos, "</s>");
+    otherwise(config.pad, "</s>");
+    otherwise(config.unk, "<unk>");
   } else if (is_byte_level(file) || gpt2) {
     for (std::optional<AddedToken>* token : {&config.bos, &config.eos, &config.unk})
       otherwise(*token, "<|endoftext|>");

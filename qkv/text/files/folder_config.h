@@ -36,6 +36,8 @@ struct FolderConfig {
   bool is_a(std::initializer_list<std::string_view> classes,
             std::initializer_list<std::string_view> models) const;
   bool is_roberta() const { return is_a({"Roberta", "BartTokenizer"}, {"roberta", "bart"}); }
+  bool is_clip() const { return is_a({"CLIP"}, {"clip", "clip_text_model"}); }
+  bool is_siglip() const { return is_a({"SiglipTokenizer"}, {"siglip", "siglip_text_model"}); }
   bool is_deberta() const { return is_a({"DebertaV2"}, {"deberta-v2"}); }
   bool is_xlm_roberta() const { return is_a({"XLMRoberta"}, {"xlm-roberta"}); }
   bool is_m2m() const { return is_a({"M2M100"}, {}); }

@@ -151,12 +151,42 @@ Merges read_merges(const fs::path& path) {
   return merges;
 }
 
-// vocab.json and merges.txt of GPT-2, or of RoBERTa, which adds <s> and </s> around a text.
+constexpr const char* kSteps = "tokenizer";  // for messages about patterns, which are right
+
+// CLIP's byte pairs are of lower case, and of words that end in </w>; letters, digits and other characters
+// are words of their own.
+void set_clip(TokenizerParts& parts) {
+  std::vector<NormalizerPtr> steps;
+  steps.push_back(unicode_normalizer(UnicodeForm::nfc));
+  steps.push_back(replace_normalizer(regex_pattern("\\s+", kSteps), " "));
+  steps.push_back(lowercase_normalizer());
+  parts.normalizer = normalizer_sequence(std::move(steps));
+  std::vector<PreTokenizerPtr> splits;
+  splits.push_back(pattern_split(
+      regex_pattern(
+          R"(<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)",
+          kSteps),
+      SplitBehavior::removed, /*inverted=*/true));
+  splits.push_back(byte_level_pre_tokenizer({.add_prefix_space = false, .use_regex = true}));
+  parts.pre_tokenizer = pre_tokenizer_sequence(std::move(splits));
+}
+
+// What SigLIP reads of a text: words in lower case, without ASCII's punctuation, with a space between two.
+NormalizerPtr siglip_normalizer(bool lower) {
+  std::vector<NormalizerPtr> steps;
+  if (lower) steps.push_back(lowercase_normalizer());
+  steps.push_back(replace_normalizer(regex_pattern(R"([!-/:-@\[-`{-~])", kSteps), ""));
+  steps.push_back(replace_normalizer(regex_pattern("\\s+", kSteps), " "));
+  steps.push_back(strip_normalizer(/*left=*/true, /*right=*/true));
+  return normalizer_sequence(std::move(steps));
+}
+
+// vocab.json and merges.txt of GPT-2, of RoBERTa, which adds <s> and </s> around a text, or of CLIP.
 TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::path& merges_path,
                                    const FolderConfig& config) {
   const std::string name = vocabulary_path.string();
   Vocabulary vocabulary = Vocabulary::from_json(parse_json(read_file(vocabulary_path), name));
-  const bool roberta = config.is_roberta();
+  const bool roberta = config.is_roberta(), clip = config.is_clip();
   TokenizerParts parts;
   parts.added_tokens = special_tokens(config, vocabulary, name);
   if (roberta) {
@@ -167,15 +197,20 @@ TokenizerParts read_byte_level_bpe(const fs::path& vocabulary_path, const fs::pa
     const auto end = [&](bool wanted, const std::optional<AddedToken>& token) {
       return wanted ? std::optional(id_among(parts.added_tokens, token)) : std::nullopt;
     };
-    put_ends(parts.post_processing, end(config.add_bos_token.value_or(false), config.bos),
-             end(config.add_eos_token.value_or(false), config.eos), 1);
+    put_ends(parts.post_processing, end(config.add_bos_token.value_or(clip), config.bos),
+             end(config.add_eos_token.value_or(clip), config.eos), clip ? 0 : 1);
   }
   parts.byte_pairs = true;
-  const bool bytes = spells_all_bytes(vocabulary);
-  parts.pre_tokenizer =
-      byte_level_pre_tokenizer({.add_prefix_space = config.add_prefix_space, .spell_bytes = !bytes});
-  parts.model =
-      bpe_model(std::move(vocabulary), read_merges(merges_path), {.bytes = bytes}, merges_path.string());
+  BpeOptions options{.bytes = !clip && spells_all_bytes(vocabulary)};
+  if (clip) {
+    set_clip(parts);
+    options.unk_token = config.unk->content;
+    options.end_of_word_suffix = "</w>";
+  } else {
+    parts.pre_tokenizer = byte_level_pre_tokenizer(
+        {.add_prefix_space = config.add_prefix_space, .spell_bytes = !options.bytes});
+  }
+  parts.model = bpe_model(std::move(vocabulary), read_merges(merges_path), options, merges_path.string());
   parts.decoder = byte_level_decoder();
   return parts;
 }
@@ -197,7 +232,7 @@ constexpr const char* kConversion =
     "transformers' AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes a tokenizer.json, "
     "which is read for every class";
 
-// A SentencePiece model. LLaMA adds <s> before a text, T5 adds </s> after it.
+// A SentencePiece model. LLaMA adds <s> before a text, T5 and SigLIP add </s> after it.
 TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig& config) {
   if (config.is_a({"Pegasus"}, {"pegasus"})) {
     throw DataError(concat(path.string(), ": expected a tokenizer.json beside the pieces of Pegasus, which ",
@@ -212,8 +247,9 @@ TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig&
   parts.model = sentencepiece_model(model);
   parts.decoder = sentencepiece_decoder(model, /*marian=*/false);
   parts.added_tokens = config.added_tokens;
-  const bool t5 = config.is_a({"T5"}, {"t5"});
-  parts.byte_pairs = !t5;
+  const bool t5 = config.is_a({"T5"}, {"t5"}), siglip = config.is_siglip();
+  parts.byte_pairs = !t5 && !siglip;
+  if (siglip) parts.normalizer = siglip_normalizer(config.do_lower_case.value_or(true));
   if (t5) add_extra_ids(parts.added_tokens, parts.model->vocabulary().size(), config.extra_ids);
   require_ids_of(parts.model->vocabulary(), parts.added_tokens, path.string());
   // Symbols of the model are not matched in text.
@@ -226,7 +262,8 @@ TokenizerParts read_sentencepiece_file(const fs::path& path, const FolderConfig&
   put_ends(parts.post_processing,
            config.add_bos_token.value_or(config.is_a({"Llama"}, {"llama"})) ? parts.special_tokens.bos
                                                                             : std::nullopt,
-           config.add_eos_token.value_or(t5) ? parts.special_tokens.eos : std::nullopt, t5 ? 0 : 1);
+           config.add_eos_token.value_or(t5 || siglip) ? parts.special_tokens.eos : std::nullopt,
+           t5 || siglip ? 0 : 1);
   return parts;
 }
 

@@ -39,8 +39,8 @@ constexpr std::array<std::string_view, 16> kTokenizerFiles{"tokenizer.json",
                                                            "chat_template.jinja",
                                                            "chat_template.json"};
 // config.json, and what other tasks read.
-constexpr std::array<std::string_view, 6> kOtherFiles{
-    "config.json",  "generation_config.json",    "preprocessor_config.json",
+constexpr std::array<std::string_view, 7> kOtherFiles{
+    "config.json",  "generation_config.json",    "preprocessor_config.json",         "processor_config.json",
     "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"};
 
 // Settings of the modules of sentence-transformers: 1_Pooling/config.json.
@@ -61,6 +61,8 @@ const char* name_of(FolderKind kind) {
       return "a text encoder";
     case FolderKind::image:
       return "an image encoder";
+    case FolderKind::image_text:
+      return "an encoder of texts and one of images";
   }
   return "";
 }

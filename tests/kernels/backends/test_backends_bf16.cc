@@ -268,8 +268,9 @@ TEST(BackendsBf16, NormsAndResidualSums) {
 TEST(BackendsBf16, ActivationsAndGates) {
   constexpr int64_t kRows = 5, kCols = 23, kCount = kRows * kCols;
   const Dropout dropout = some_dropout(0.3f);
-  for (const Activation activation : {Activation::relu, Activation::gelu_exact, Activation::gelu_tanh,
-                                      Activation::silu, Activation::tanh, Activation::relu_squared}) {
+  for (const Activation activation :
+       {Activation::relu, Activation::gelu_exact, Activation::gelu_tanh, Activation::silu, Activation::tanh,
+        Activation::relu_squared, Activation::quick_gelu}) {
     for (const Accumulate accumulate : kEither) {
       expect_rounding("activations", [&](Bf16Call& call) {
         const Elements x = call.input(kCount, 1), dy = call.input(kCount, 2);

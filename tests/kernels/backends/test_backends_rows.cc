@@ -54,7 +54,7 @@ TEST(Backends, Activations) {
   for_lengths(0, [](int64_t n) {
     for (const Activation kind :
          {Activation::identity, Activation::relu, Activation::gelu_exact, Activation::gelu_tanh,
-          Activation::silu, Activation::tanh, Activation::relu_squared}) {
+          Activation::silu, Activation::tanh, Activation::relu_squared, Activation::quick_gelu}) {
       for (const float rate : {0.0f, 0.3f}) {
         const Dropout dropout = some_dropout(rate);
         expect_agreement(sizes("activate", n), 2e-6, [&](Call& call) {

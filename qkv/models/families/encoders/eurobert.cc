@@ -12,11 +12,11 @@ void table(const Fields& fields, Described<TextEncoderConfig>& model) {
   fields("mlp_bias", decoder.layer.feed_forward_bias, false);
   read_decoder(decoder, model);
   TextEncoderConfig& config = model.config;
-  std::string pooling = config.pools_mean ? "mean" : "bos";
+  std::string pooling = config.pooled_row == PooledRow::mean ? "mean" : "bos";
   fields("classifier_pooling", pooling, "late");
   if (config.pooler)
     fields.require("classifier_pooling", pooling == "bos" || pooling == "mean", "bos or mean");
-  config.pools_mean = config.pooler && pooling == "mean";
+  config.pooled_row = config.pooler && pooling == "mean" ? PooledRow::mean : PooledRow::first;
   config.pooler_activation = Activation::gelu_exact;
   fields.irrelevant("pretraining_tp mask_token_id clf_pooling");
   if (!fields.reads()) fields.writer()->omit("bos_token_id eos_token_id tie_word_embeddings");

@@ -58,10 +58,10 @@ void table(const Fields& fields, Described<TextEncoderConfig>& model) {
   fields("classifier_activation", config.pooler_activation, "gelu");
   fields("classifier_bias", config.head_bias, false);
   fields("decoder_bias", config.logit_bias, true);
-  std::string pooling = config.pools_mean ? "mean" : "cls";
+  std::string pooling = config.pooled_row == PooledRow::mean ? "mean" : "cls";
   fields("classifier_pooling", pooling, "cls");
   fields.require("classifier_pooling", pooling == "cls" || pooling == "mean", "cls or mean");
-  config.pools_mean = pooling == "mean";
+  config.pooled_row = pooling == "mean" ? PooledRow::mean : PooledRow::first;
   fields.expect("tie_word_embeddings", true);
   fields.irrelevant(
       "deterministic_flash_attn layer_norm_eps position_embedding_type reference_compile "

@@ -1,4 +1,4 @@
-#include "qkv/models/hub/wrappers.h"
+#include "qkv/models/hub/parts/wrappers.h"
 
 #include <algorithm>
 #include <array>

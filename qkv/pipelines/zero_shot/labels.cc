@@ -1,0 +1,46 @@
+#include "qkv/pipelines/zero_shot/labels.h"
+
+#include <algorithm>
+#include <set>
+
+#include "qkv/base/error.h"
+#include "qkv/text/lines.h"
+
+namespace qkv::pipelines {
+namespace {
+
+constexpr std::string_view kPlace = "{}";
+
+}  // namespace
+
+void require_labels(std::span<const std::string> labels, std::string_view hypothesis) {
+  if (labels.empty()) throw UsageError("labels: expected at least one, found none");
+  std::set<std::string_view> seen;
+  for (const std::string& label : labels) {
+    if (text::is_blank(label)) throw UsageError("labels: expected texts, found an empty one");
+    if (!seen.insert(label).second)
+      throw UsageError(concat("labels: expected different ones, found '", label, "' twice"));
+  }
+  if (hypothesis.find(kPlace) == std::string_view::npos)
+    throw UsageError(
+        concat("hypothesis: expected a sentence with {} in place of the label, found '", hypothesis, "'"));
+}
+
+std::vector<std::string> listed_labels(std::string_view list) {
+  std::vector<std::string> labels;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string_view label = list.substr(begin, end - begin);
+    const size_t first = label.find_first_not_of(" \t"), last = label.find_last_not_of(" \t");
+    labels.emplace_back(first == label.npos ? "" : label.substr(first, last + 1 - first));
+    begin = end + 1;
+  }
+  return labels;
+}
+
+std::string hypothesis_of(std::string_view hypothesis, std::string_view label) {
+  std::string sentence(hypothesis);
+  return sentence.replace(sentence.find(kPlace), kPlace.size(), label);
+}
+
+}  // namespace qkv::pipelines
