@@ -173,8 +173,7 @@ bool has_image_processor(const std::filesystem::path& folder) {
 
 ImageProcessorConfig load_image_processor(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kProcessor, both = folder / kBothProcessors;
-  if (is_there(path) || !is_there(both))
-    return read_image_processor(read_file(path), path.string());
+  if (is_there(path) || !is_there(both)) return read_image_processor(read_file(path), path.string());
   const std::string text = read_file(both);
   const auto image = ConfigReader(text, both.string()).find("image_processor");
   if (!image) throw DataError(concat(both.string(), ": image_processor: expected an object, found none"));

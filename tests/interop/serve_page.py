@@ -571,6 +571,19 @@ def check_others(page):
     page.expect("head 3" in page.one("#image-canvas").get_attribute("aria-label"), "the head is named")
     for _ in looks(page):
         page.whole("image-head")
+    # A model of images and texts labels by what is asked for.
+    page.run("const m = document.getElementById('model'); m.value = 'clip-vit-base'; m.dispatchEvent(new Event('change'))")
+    page.idle("image")
+    page.expect(not page.all("#image-labels li") and page.one("#image-own").is_displayed(), "no labels of its own")
+    page.one("#image-own").send_keys("a cat, a dog\n")
+    page.wait("document.querySelectorAll('#image-labels li').length == 2", "labels of one's own")
+    page.expect("a dog" in page.one("#image-labels").text, "they are those asked for")
+    for _ in looks(page):
+        page.whole("image-own")
+    page.run("const m = document.getElementById('model'); m.value = 'vit-base'; m.dispatchEvent(new Event('change'))")
+    page.wait("document.querySelectorAll('#image-labels li').length == 5", "labels of the model")
+    page.expect(not page.one("#image-own").is_displayed(), "no labels to be given")
+    page.idle("image")
     # Dropped, and in a format that the browser cannot show.
     page.run("const data = new DataTransfer(); data.items.add(new File(['P6'], 'photo.ppm'));"
              "document.getElementById('image-card').dispatchEvent(new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true}))")

@@ -27,7 +27,8 @@ MODELS = [("opus-mt-en-de", "translation", ["translate", "score", "attention"]),
           ("distilbert-sst2", "text", ["embed", "classify"]),
           ("all-minilm-l6", "text", ["embed", "attention"]), ("bert-ner", "text", ["tag"]), ("roberta-squad2", "text", ["embed", "answer"]),
           ("bert-base", "text", ["fill-mask", "attention"]),
-          ("vit-base", "image", ["classify-image", "embed-image", "attention-image"])]
+          ("vit-base", "image", ["classify-image", "embed-image", "attention-image"]),
+          ("clip-vit-base", "image-text", ["embed-image", "attention-image", "classify-image"])]
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> &amp; " + "Donaudampfschiff" * 9 + " مرحبا بالعالم 👩‍👩‍👧 שלום"
 GERMAN = {"the": "das", "small": "kleine", "house": "Haus", "by": "am", "river": "Fluss", "is": "ist", "old": "alt", "and": "und",
           "nobody": "niemand", "lives": "wohnt", "there": "dort", "any": "mehr", "more": "mehr"}
@@ -329,6 +330,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def image_labels(self, body):
         if not body.get("image"):
             raise Refused("image: expected a file")
+        if body["model"] == b"clip-vit-base":
+            if not body.get("labels"):
+                raise Refused("labels: expected at least one, found none")
+            own = [label.strip() for label in body["labels"].decode().split(",")]
+            self.send({"results": [{"labels": [{"label": label, "probability": 0.5 ** (i + 1)} for i, label in enumerate(own)]}]})
+            return
         self.send({"results": [{"labels": [{"label": label, "probability": p} for label, p in [
             ("tabby, tabby cat", 0.7212), ("tiger cat", 0.183), ("Egyptian cat", 0.0621), ("lynx, catamount", 0.0121),
             ("plastic bag", 0.0004)]]}]})

@@ -17,7 +17,7 @@ struct ImageAttention {
   models::ImageRegion region = {};      // where this part lies in the image
   std::vector<std::string> own_tokens;  // before the patches: "[CLS]", DeiT's "[DISTILL]"; of models without,
                                         // "[POOL]" (below)
-  models::ImageSize patches;  // rows and columns of patches
+  models::ImageSize patches;            // rows and columns of patches
   std::vector<search::CapturedAttention> attentions;
   std::vector<LabelProbability> labels;  // of models with a classification head
 };

@@ -39,7 +39,7 @@ systemDark.addEventListener('change', showTheme);
 showTheme();
 
 // A reload keeps what was written in this tab.
-for (const field of document.querySelectorAll('textarea, .knobs input, #read-question, #translate-beam')) {
+for (const field of document.querySelectorAll('textarea, .knobs input, #read-question, #image-own, #translate-beam')) {
   const name = `qkv-${field.id}`, kept = sessionStorage.getItem(name);
   if (kept !== null) field.value = kept;
   field.addEventListener('input', () => sessionStorage.setItem(name, field.value));
@@ -311,7 +311,7 @@ const TABS = [
 const HASHES = {translate: 'translate', chat: 'chat', generate: 'write', embed: 'embed', classify: 'classify', tag: 'tag', answer: 'answer', 'fill-mask': 'fill-mask', image: 'image'};
 let models = [], task = '';
 const chosen = {};  // the model of each task
-const can = (model, wanted) => wanted === 'image' ? model.kind === 'image' && ['classify-image', 'attention-image'].some(one => model.tasks.includes(one))
+const can = (model, wanted) => wanted === 'image' ? model.kind.startsWith('image') && ['classify-image', 'attention-image'].some(one => model.tasks.includes(one))
                                                    : model.tasks.includes(wanted);
 const modelsFor = wanted => models.filter(model => can(model, wanted));
 const tabOf = wanted => TABS.find(tab => tab.tasks.includes(wanted));
@@ -334,7 +334,10 @@ function openTask(wanted, focus) {
   closeMenu(false);
   hush();
   if (tab.id === 'read') openRead();
-  if (tab.id === 'image') drawImage();
+  if (tab.id === 'image') {
+    show('image-form', readsLabels());
+    drawImage();
+  }
   if (tab.id === 'chat') showChat();
   document.title = `${tab.name} \u00b7 qkv`;
   if (location.hash.slice(1) !== HASHES[task]) history.replaceState(null, '', `#${HASHES[task]}`);
@@ -366,6 +369,10 @@ $('tabs').addEventListener('keydown', event => {
 $('model').onchange = event => {
   chosen[task] = event.target.value;
   if (task in READ) openRead();
+  if (task === 'image') {
+    show('image-form', readsLabels());
+    if (image.file) openImage(image.file);
+  }
 };
 addEventListener('hashchange', openHash);
 
@@ -1275,6 +1282,27 @@ function ofFirstToken(report) {
           layers: report.layers.map(layer => layer.heads.map(patches))};
 }
 
+// A model of images and texts has no labels of its own.
+const readsLabels = () => modelOf('image').kind === 'image-text';
+const imageForm = (more = {}) => {
+  const data = new FormData();
+  for (const [name, value] of Object.entries({model: modelOf('image').id, ...more, image: image.file})) data.append(name, value);
+  return data;
+};
+async function labelImage(signal) {
+  const own = $('image-own').value.trim();
+  if (readsLabels() && !own) return $('image-labels').replaceChildren();
+  const reply = await ask('/v1/images/classify', imageForm(readsLabels() ? {labels: own} : {}), signal);
+  const result = reply.results[0];
+  if (result.error) throw new ServerError(result.error.message || result.error);
+  $('image-labels').replaceChildren(bars(result.labels));
+  say(result.labels.slice(0, 3).map(({label, probability}) => `${label}, ${percent(probability)}`).join('. '));
+}
+$('image-form').onsubmit = event => {
+  event.preventDefault();
+  if (image.file) work('image', 'Working', labelImage).then(() => { $('image-stage').textContent = ''; });
+};
+
 const image = {file: null, bitmap: null, attention: null, view: 'rollout', layer: 0, head: -1};
 async function openImage(file) {
   if (!file) return;
@@ -1292,15 +1320,9 @@ async function openImage(file) {
     show('image-again-bar');
     $('image-caption').textContent = bitmap ? `${file.name} \u00b7 ${bitmap.width} \u00d7 ${bitmap.height}` : file.name;
     drawImage();
-    const form = () => { const data = new FormData(); data.append('model', model.id); data.append('image', file); return data; };
     const wants = wanted => model.tasks.includes(wanted);
-    const labels = wants('classify-image') && ask('/v1/images/classify', form(), signal).then(reply => {
-      const result = reply.results[0];
-      if (result.error) throw new ServerError(result.error.message || result.error);
-      $('image-labels').replaceChildren(bars(result.labels));
-      say(result.labels.slice(0, 3).map(({label, probability}) => `${label}, ${percent(probability)}`).join('. '));
-    });
-    const attention = wants('attention-image') && ask('/v1/images/attention', form(), signal).then(reply => {
+    const labels = wants('classify-image') && labelImage(signal);
+    const attention = wants('attention-image') && ask('/v1/images/attention', imageForm(), signal).then(reply => {
       if (signal.aborted) return;
       image.attention = ofFirstToken(reply);
       image.view = 'rollout';
