@@ -18,7 +18,7 @@ import torch
 import transformers
 from safetensors.numpy import load_file, save_file
 
-from random_families import (CASES, causal, greedy, of_images, of_pairs, outputs, outputs_of_images, outputs_of_pairs,
+from random_families import (CASES, causal, greedy, of_both, of_images, of_pairs, outputs, outputs_of_images, outputs_of_pairs,
                              random_images, random_model, random_texts, text_config, written)
 
 LIMITS = {"attention": 1e-5, "written back": 1e-5}  # of everything else: 1e-4
@@ -38,6 +38,8 @@ def random_size(seed):
 def compare(case, seed, dump, folder):
     model = random_model(case, random_size(seed), seed)
     model.save_pretrained(folder / "model")
+    if of_both(model):
+        return compare_both(model, seed, dump, folder)
     if of_images(model):
         expected = outputs_of_images(model, random_images(model, 3, seed))
     elif of_pairs(model):
@@ -62,6 +64,20 @@ def compare(case, seed, dump, folder):
         found = outputs_of_pairs(again, sources, targets) if of_pairs(model) else outputs(again, texts, types)
         worst["written back"] = worst_differences({"logits": found["logits"]}, {"logits": expected["logits"]})["logits"]
     return worst
+
+
+def compare_both(model, seed, dump, folder):
+    """The vectors of each encoder."""
+    texts, types = random_texts(model, (9, 1, 40, 64), seed)
+    pixels = random_images(model, 3, seed)
+    with torch.no_grad():
+        of_texts = torch.cat([model.get_text_features(ids[None]).pooler_output[0] for ids in texts]).numpy()
+        of_images = model.get_image_features(pixels).pooler_output.reshape(-1).numpy()
+    inputs = {"ids": torch.cat(texts).int().numpy(), "types": torch.cat(types).int().numpy(),
+              "lengths": np.array([len(text) for text in texts], dtype=np.int32)}
+    worst = worst_differences(dumped(dump, folder / "model", inputs, folder), {"pooled": of_texts})
+    of_pixels = worst_differences(dumped(dump, folder / "model", {"pixels": pixels.numpy()}, folder), {"pooled": of_images})
+    return {"pooled": max(worst["pooled"], of_pixels["pooled"])}
 
 
 def dumped(dump, model, inputs, scratch, steps=STEPS):

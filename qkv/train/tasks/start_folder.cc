@@ -164,7 +164,11 @@ models::LanguageModelConfig StartFolder::language_model_config() const {
 }
 
 models::TextEncoderConfig StartFolder::text_encoder_config() const {
-  return models::read_text_encoder_config(files_at_);
+  models::TextEncoderConfig config = models::read_text_encoder_config(files_at_);
+  if (config.padded)
+    throw UsageError(concat("model.from ", from_.string(),
+                            ": expected an encoder that reads no pad tokens, found \"", family_, "\""));
+  return config;
 }
 
 models::ImageEncoderConfig StartFolder::image_encoder_config() const {
