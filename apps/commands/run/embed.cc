@@ -94,10 +94,9 @@ void add_embed(Command& app) {
       "Compute a vector for texts, or for each line of stdin. Prints its numbers, separated by spaces. The\n"
       "model is a text encoder (bert, xlm-roberta, t5), a decoder, whose hidden states are pooled\n"
       "(Qwen3-Embedding), or an image encoder (vit, deit): its inputs are names of PNG and JPEG files, and\n"
-      "each vector follows the name and a tab. Of both (clip, siglip), vectors of texts and of images are "
-      "in\n"
-      "one space, and --images selects the latter. A sentence-transformers folder (modules.json) sets the\n"
-      "defaults of pooling, normalisation, length and prompt.",
+      "each vector follows the name and a tab. Models of both (clip, siglip) have vectors of texts, or with\n"
+      "--images of images, in one space. A sentence-transformers folder (modules.json) sets the defaults\n"
+      "of pooling, normalisation, length and prompt.",
       "qkv embed all-MiniLM-L6-v2 < sentences.txt\n"
       "  qkv embed Qwen3-Embedding-0.6B --prompt-name query --dimensions 256 < queries.txt\n"
       "  qkv embed bert-base-uncased --pool mean --normalize < sentences.txt\n"
