@@ -51,13 +51,18 @@ struct Window {
   std::vector<int32_t> weights;  // in units of 2^-kWeightBits
 };
 
-std::vector<Window> windows_of(int64_t from, int64_t to, const Kernel& kernel) {
+// Some of the rows or columns of a resized image.
+struct Part {
+  int64_t begin, size;
+};
+
+std::vector<Window> windows_of(int64_t from, int64_t to, const Kernel& kernel, const Part& part) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const double stretch = std::max(scale, 1.0), radius = kernel.radius * stretch, shrink = 1 / stretch;
-  std::vector<Window> windows(static_cast<size_t>(to));
+  std::vector<Window> windows(static_cast<size_t>(part.size));
   std::vector<double> values;
-  for (int64_t i = 0; i < to; ++i) {
-    Window& window = windows[static_cast<size_t>(i)];
+  for (int64_t i = part.begin; i < part.begin + part.size; ++i) {
+    Window& window = windows[static_cast<size_t>(i - part.begin)];
     const double center = (static_cast<double>(i) + 0.5) * scale;
     window.begin = std::max<int64_t>(static_cast<int64_t>(center - radius + 0.5), 0);
     const int64_t end = std::min<int64_t>(static_cast<int64_t>(center + radius + 0.5), from);
@@ -107,10 +112,10 @@ Image blank(int64_t height, int64_t width) {
           .pixels = std::vector<uint8_t>(static_cast<size_t>(height * width * 3))};
 }
 
-Image resize_rows(const Image& image, int64_t width, const Kernel& kernel) {
-  if (width == image.width) return image;
-  Image result = blank(image.height, width);
-  const std::vector<Window> windows = windows_of(image.width, width, kernel);
+Image resize_rows(const Image& image, int64_t width, const Kernel& kernel, const Part& part) {
+  if (width == image.width && part.size == width) return image;
+  Image result = blank(image.height, part.size);
+  const std::vector<Window> windows = windows_of(image.width, width, kernel, part);
   for (int64_t y = 0; y < image.height; ++y) {
     uint8_t* to = result.row(y);
     for (const Window& window : windows) {
@@ -121,11 +126,11 @@ Image resize_rows(const Image& image, int64_t width, const Kernel& kernel) {
   return result;
 }
 
-Image resize_columns(const Image& image, int64_t height, const Kernel& kernel) {
-  if (height == image.height) return image;
-  Image result = blank(height, image.width);
+Image resize_columns(const Image& image, int64_t height, const Kernel& kernel, const Part& part) {
+  if (height == image.height && part.size == height) return image;
+  Image result = blank(part.size, image.width);
   uint8_t* to = result.pixels.data();
-  for (const Window& window : windows_of(image.height, height, kernel)) {
+  for (const Window& window : windows_of(image.height, height, kernel, part)) {
     for (int64_t x = 0; x < image.width; ++x, to += 3) {
       weigh(window, image.row(window.begin) + 3 * x, 3 * image.width, to);
     }
@@ -135,20 +140,22 @@ Image resize_columns(const Image& image, int64_t height, const Kernel& kernel) {
 
 // The source pixel of each target pixel. Positions are accumulated step by step, as in Pillow, for the same
 // rounding.
-std::vector<int64_t> nearest_of(int64_t from, int64_t to) {
+std::vector<int64_t> nearest_of(int64_t from, int64_t to, const Part& part) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   std::vector<int64_t> places;
   double place = scale * 0.5;
-  for (int64_t i = 0; i < to; ++i, place += scale) {
+  for (int64_t i = 0; i < part.begin + part.size; ++i, place += scale) {
+    if (i < part.begin) continue;
     places.push_back(std::min(static_cast<int64_t>(place), from - 1));
   }
   return places;
 }
 
-Image resize_nearest(const Image& image, int64_t height, int64_t width) {
-  Image result = blank(height, width);
-  const std::vector<int64_t> rows = nearest_of(image.height, height),
-                             columns = nearest_of(image.width, width);
+Image resize_nearest(const Image& image, int64_t height, int64_t width, const Part& down,
+                     const Part& across) {
+  Image result = blank(down.size, across.size);
+  const std::vector<int64_t> rows = nearest_of(image.height, height, down),
+                             columns = nearest_of(image.width, width, across);
   uint8_t* to = result.pixels.data();
   for (const int64_t row : rows) {
     for (const int64_t column : columns) to = std::copy_n(image.row(row) + 3 * column, 3, to);
@@ -156,18 +163,36 @@ Image resize_nearest(const Image& image, int64_t height, int64_t width) {
   return result;
 }
 
+Image resize_part(const Image& image, int64_t height, int64_t width, Resampling resampling, const Part& down,
+                  const Part& across) {
+  if (resampling == Resampling::nearest) return resize_nearest(image, height, width, down, across);
+  const Kernel kernel = kernel_of(resampling);
+  // The order of the passes, which rounds differently, is Pillow's.
+  const bool columns_first = image.height > height && image.height - height > 2 * (image.width - width);
+  return columns_first ? resize_rows(resize_columns(image, height, kernel, down), width, kernel, across)
+                       : resize_columns(resize_rows(image, width, kernel, across), height, kernel, down);
+}
+
 }  // namespace
 
 Image resize(const Image& image, int64_t height, int64_t width, Resampling resampling) {
   require_pixels(image);
   if (height == image.height && width == image.width) return image;
-  if (resampling == Resampling::nearest) return resize_nearest(image, height, width);
-  const Kernel kernel = kernel_of(resampling);
   require_size(height, width);
-  // The order of the passes, which rounds differently, is Pillow's.
-  const bool columns_first = image.height > height && image.height - height > 2 * (image.width - width);
-  return columns_first ? resize_rows(resize_columns(image, height, kernel), width, kernel)
-                       : resize_columns(resize_rows(image, width, kernel), height, kernel);
+  return resize_part(image, height, width, resampling, {0, height}, {0, width});
+}
+
+Image resize_center(const Image& image, int64_t height, int64_t width, Resampling resampling,
+                    int64_t crop_height, int64_t crop_width) {
+  require_pixels(image);
+  require_size(crop_height, crop_width);
+  if (crop_height > height || crop_width > width) {
+    throw UsageError(concat("crop: expected at most ", height, " x ", width, " pixels, found ", crop_height,
+                            " x ", crop_width));
+  }
+  if (height == image.height && width == image.width) return center_crop(image, crop_height, crop_width);
+  return resize_part(image, height, width, resampling, {center_crop_begin(height, crop_height), crop_height},
+                     {center_crop_begin(width, crop_width), crop_width});
 }
 
 int64_t center_crop_begin(int64_t whole, int64_t part) {

@@ -13,6 +13,11 @@ namespace qkv::data {
 // kMaxImagePixels, and for an image without 3 bytes per pixel.
 Image resize(const Image& image, int64_t height, int64_t width, Resampling resampling);
 
+// center_crop() of that, without computing the rest: of any size that does not need padding, such as that of
+// an image many times as long as it is wide. Throws UsageError for a crop below 1 or beyond the size.
+Image resize_center(const Image& image, int64_t height, int64_t width, Resampling resampling,
+                    int64_t crop_height, int64_t crop_width);
+
 // The centre of an image, padded with black if it is smaller. Throws UsageError as above.
 Image center_crop(const Image& image, int64_t height, int64_t width);
 

@@ -70,6 +70,21 @@ Input without_dropped(const Tensor& patches, int64_t images, int64_t of_image, i
   return input;
 }
 
+// The rows and columns that patches cover, which begin at the top left, as of a convolution without padding.
+Tensor covered(const Tensor& pixels, int64_t side) {
+  const int64_t height = pixels.dim(2), width = pixels.dim(3), down = height - height % side,
+                across = width - width % side;
+  if (down == height && across == width) return pixels;
+  Tensor part = Tensor::empty({pixels.dim(0), pixels.dim(1), down, across});
+  const auto all = pixels.values();
+  float* to = part.data();
+  for (int64_t plane = 0; plane < pixels.dim(0) * pixels.dim(1); ++plane) {
+    for (int64_t row = 0; row < down; ++row)
+      to = std::copy_n(all.begin() + (plane * height + row) * width, across, to);
+  }
+  return part;
+}
+
 }  // namespace
 
 Tensor patchify(const Tensor& images, int64_t side) {
@@ -105,15 +120,13 @@ void ImageEncoderConfig::validate() const {
   require_at_least("channels", 1, channels);
   require_at_least("patch", 1, patch);
   for (const auto& [name, size] : {std::pair{"height", height}, {"width", width}}) {
-    require_at_least(name, 1, size);
-    if (size % patch != 0) {
-      throw UsageError(concat(name, ": expected a multiple of the patches' ", patch, ", found ", size));
-    }
+    require_at_least(name, patch, size);
   }
   validate_stack(encoder);
   require_rate("patch_dropout", patch_dropout);
   if (!class_token && (distilled || !labels.empty() || (pooler && pooler_kind != ImagePooler::attention)))
     throw UsageError("class_token: expected one, which heads read, found none");
+  require_at_least("projection", 0, projection);
   if (projection > 0 && !pooler) throw UsageError("projection: expected a pooler before it, found none");
   if (distillation_classifier && (!distilled || labels.empty())) {
     throw UsageError("distillation_classifier: expected a distillation token and labels, found none");
@@ -169,7 +182,7 @@ Variable ImageEncoder::operator()(const Tensor& pixels, nn::ForwardContext& cont
   const NameScope scope("encoder");
   const int64_t images = pixels.dim(0), own_tokens = config_.own_tokens(), tokens = config_.tokens(size);
   const int64_t of_image = tokens - own_tokens;
-  Tensor patches = patchify(pixels, config_.patch);
+  Tensor patches = patchify(covered(pixels, config_.patch), config_.patch);
   patches = patches.reshape({images * of_image, patches.dim(3)});
   Input input{.patches = patches, .positions = counted(images, tokens), .tokens = tokens};
   if (context.training && config_.patch_dropout > 0) {

@@ -29,6 +29,7 @@ enum class ImagePooler : uint8_t {
 };
 
 struct ImageEncoderConfig {
+  // What patches do not cover at the bottom and the right is not read.
   int64_t channels = 3, height = 224, width = 224;
   int64_t patch = 16;  // side of a patch
   bool class_token = true;

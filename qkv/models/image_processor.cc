@@ -265,6 +265,10 @@ data::Image ImageProcessor::resize_and_crop(const data::Image& image) const {
   }
   if (config_.resize || config_.shortest_edge) {
     const ImageSize size = resized({image.height, image.width});
+    if (config_.crop && config_.crop->height <= size.height && config_.crop->width <= size.width) {
+      return data::resize_center(*now, size.height, size.width, config_.resampling, config_.crop->height,
+                                 config_.crop->width);
+    }
     result = data::resize(*now, size.height, size.width, config_.resampling);
     now = &result;
   }

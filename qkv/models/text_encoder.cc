@@ -25,6 +25,7 @@ void TextEncoderConfig::validate() const {
   if ((next_sentence || (labelled == ClassificationTarget::texts && !causal)) && !pooler) {
     throw UsageError("pooler: expected one, because heads for whole texts need it, found none");
   }
+  require_at_least("pooler_width", 0, pooler_width);
   if (pooler_width > 0 && pooler_width != encoder.d_model() &&
       (next_sentence || labelled != ClassificationTarget::nothing))
     throw UsageError(

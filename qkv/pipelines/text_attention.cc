@@ -6,6 +6,8 @@
 #include "qkv/base/error.h"
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/pieces.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
+#include "qkv/pipelines/text_encoder.h"
 #include "qkv/search/alignment.h"
 #include "qkv/search/transformer.h"
 
@@ -38,9 +40,11 @@ TextAttention capture_ids(TextAttention text, const std::vector<int32_t>& ids, s
   return text;
 }
 
-TextAttention capture_encoding(const LoadedTextEncoder& encoder, const text::Encoding& encoding,
+TextAttention capture_encoding(const LoadedTextEncoder& encoder, text::Encoding encoding,
                                const AttentionSink& sink) {
   const models::TextEncoder& model = *encoder.model;
+  if (const std::string error = set_end(encoding, model.config(), encoder.tokenizer); !error.empty())
+    throw DataError(concat("text: ", error));
   const bool typed = model.config().embedding.token_types > 1;
   TextAttention text{
       .tokens = pieces(encoder.tokenizer, encoding.ids), .special = encoding.special_mask, .attentions = {}};
@@ -67,7 +71,12 @@ TextAttention capture_attention(const LoadedLanguageModel& model, const std::str
 TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& text,
                                 const AttentionSink& sink) {
   require_text("text", text);
-  return capture_encoding(encoder, encoder.tokenizer.encode(text), sink);
+  text::EncodeOptions reading;
+  // As for their vectors.
+  if (encoder.model->config().pooled_row == models::PooledRow::last)
+    reading.truncation = text::Truncation{
+        .max_length = max_text_length(encoder.folder, encoder.model->config(), encoder.tokenizer)};
+  return capture_encoding(encoder, encoder.tokenizer.encode(text, reading), sink);
 }
 
 TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::string& first,

@@ -32,8 +32,8 @@ void resize(text::Encoding& encoding, size_t size, int32_t pad = 0) {
   encoding.word_index.resize(size, -1);
 }
 
-// The tokens that the model reads: up to the one that ends a text, or with pad tokens. Returns what is
-// missing.
+}  // namespace
+
 std::string set_end(text::Encoding& encoding, const models::TextEncoderConfig& config,
                     const text::Tokenizer& tokenizer) {
   if (config.end_id) {
@@ -51,8 +51,6 @@ std::string set_end(text::Encoding& encoding, const models::TextEncoderConfig& c
   }
   return {};
 }
-
-}  // namespace
 
 void require_encoded(const EncoderRequest& request, const Tensor& hidden, int64_t d_model) {
   require_equal_lists(request.encoding);

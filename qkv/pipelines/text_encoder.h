@@ -32,6 +32,11 @@ inline constexpr int64_t kEncoderBatchTokens = 4096;
 // [tokens, d_model].
 void require_encoded(const EncoderRequest& request, const Tensor& hidden, int64_t d_model);
 
+// Makes of an encoding what the model reads: up to the token that ends a text (TextEncoderConfig::end_id), or
+// with pad tokens. Returns why the model cannot read it; empty: it can.
+std::string set_end(text::Encoding& encoding, const models::TextEncoderConfig& config,
+                    const text::Tokenizer& tokenizer);
+
 // Runs the encoder over requests, possibly of different pipelines, in batches of similar lengths, and calls
 // use(index of the request, hidden states [tokens, d_model]) for each request without an error. Hidden states
 // do not depend on the other requests. Throws UsageError for batch_tokens below 1.

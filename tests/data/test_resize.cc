@@ -71,4 +71,25 @@ TEST(CenterCrop, IsTheMiddleWithBlackAround) {
   EXPECT_EQ(center_crop(image, 3, 4), image);
 }
 
+// The centre of a resized image has the bits that it has in the whole, and needs no more memory.
+TEST(ResizeCenter, IsTheCropOfTheWhole) {
+  Image image{.height = 29, .width = 41, .pixels = std::vector<uint8_t>(29 * 41 * 3)};
+  for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<uint8_t>(i * i % 251);
+  for (const Resampling filter : {Resampling::nearest, Resampling::lanczos, Resampling::bilinear,
+                                  Resampling::bicubic, Resampling::box, Resampling::hamming}) {
+    for (const auto& [height, width] :
+         {std::pair<int64_t, int64_t>{13, 18}, {29, 41}, {29, 60}, {70, 41}, {5, 90}, {66, 9}}) {
+      const Image whole = resize(image, height, width, filter);
+      for (const auto& [down, across] : {std::pair<int64_t, int64_t>{5, 9}, {4, 8}, {height, 9}, {5, width}})
+        EXPECT_EQ(resize_center(image, height, width, filter, down, across),
+                  center_crop(whole, down, across));
+    }
+  }
+  const Image line{.height = 1, .width = 3000, .pixels = std::vector<uint8_t>(9000, 99)};
+  EXPECT_EQ(resize_center(line, 224, 224 * 3000, Resampling::bicubic, 224, 224),
+            (Image{.height = 224, .width = 224, .pixels = std::vector<uint8_t>(224 * 224 * 3, 99)}));
+  EXPECT_THROW(resize_center(image, 9, 9, Resampling::bicubic, 10, 9), UsageError);
+  EXPECT_THROW(resize_center(image, 9, 9, Resampling::bicubic, 0, 9), UsageError);
+}
+
 }  // namespace

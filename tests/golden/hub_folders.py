@@ -525,7 +525,7 @@ CLIP_TEXT = {**ENCODER, "attention_dropout": 0.0, "dropout": 0.0, "hidden_act": 
 CLIP_VISION = {**ENCODER, "hidden_size": 24, "attention_dropout": 0.0, "dropout": 0.0, "hidden_act": "quick_gelu", "image_size": 24,
                "initializer_factor": 1.0, "initializer_range": 0.02, "layer_norm_eps": 1e-05, "model_type": "clip_vision_model",
                "patch_size": 8}
-CAPTIONS = ["A photo of a cat, in the RED  house!", "the man's dog runs 12 <|endoftext|> sleeps",
+CAPTIONS = ["  leading and trailing  ", "A photo of a cat, in the RED  house!", "the man's dog runs 12 <|endoftext|> sleeps",
             "a long text of the man and the dog and the man and the dog and the man and the dog in France"]
 CLIP_PIXELS = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
 

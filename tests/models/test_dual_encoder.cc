@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "qkv/models/dual_encoder.h"
+#include "qkv/models/hub/copies.h"
 #include "qkv/models/hub/pretrained.h"
 #include "tests/models/family_case.h"
 #include "tests/models/folder_copy.h"
@@ -132,20 +133,48 @@ TEST(DualEncoder, ErrorsNameTheFieldWithinTheWhole) {
   const std::vector<std::tuple<const char*, Change, const char*>> cases{
       {"clip", [](Json& all) { all["text_config"]["depth"] = 3; },
        "config.json: text_config: depth: unknown field"},
-      {"clip", [](Json& all) { all["vision_config"]["patch_size"] = 5; },
-       "height: expected a multiple of the patches' 5"},
+      {"clip", [](Json& all) { all["vision_config"]["patch_size"] = 13; },
+       "vision_config: image_size (height): expected at least 13"},
       {"clip", [](Json& all) { all["vision_config"] = 5; }, "vision_config: expected"},
       {"clip", [](Json& all) { all["depth"] = 5; }, "config.json: depth: unknown field"},
       {"clip", [](Json& all) { all["architectures"] = {"CLIPForImageClassification"}; },
        "architectures: expected CLIPModel"},
       {"clip", [](Json& all) { all["projection_dim"] = 7; }, "text_projection.weight"},
-      {"clip", [](Json& all) { all["text_config"]["eos_token_id"] = 99; }, "end_id: expected an id below 23"},
+      {"clip", [](Json& all) { all["text_config"]["eos_token_id"] = 99; },
+       "text_config: eos_token_id (end_id): expected an id below 23"},
       {"siglip", [](Json& all) { all["vision_config"]["vision_use_head"] = false; },
        "expected vectors of texts and images of one width, found 8 and none"}};
   for (const auto& [name, change, part] : cases) {
     const std::string message = refused(name, change);
     EXPECT_NE(message.find(part), std::string::npos) << message;
   }
+}
+
+// Of an image whose sides are not multiples of the patches', the rest at the right and the bottom is not
+// read.
+TEST(DualEncoder, PatchesNeedNotCoverTheImage) {
+  const FolderCopy copy("siglip");
+  copy.replace("config.json", "\"image_size\": 12", "\"image_size\": 14");
+  const auto smaller = load_image_encoder(copy.one.folder), larger = load_image_encoder(copy.folder.path());
+  const Tensor pixels = copy.one.expected["pixels"];  // [images, 3, 12, 12]
+  Tensor wider = Tensor::full({pixels.dim(0), 3, 14, 14}, 77);
+  for (int64_t plane = 0; plane < pixels.dim(0) * 3; ++plane) {
+    for (int64_t row = 0; row < 12; ++row)
+      std::copy_n(pixels.data() + (plane * 12 + row) * 12, 12, wider.data() + (plane * 14 + row) * 14);
+  }
+  nn::ForwardContext context;
+  const Tensor expected = (*smaller)(pixels, context).value(), found = (*larger)(wider, context).value();
+  EXPECT_TRUE(std::ranges::equal(expected.values(), found.values()));
+}
+
+// Widths that blocks fit in one encoder alone.
+TEST(DualEncoder, QuantizesWhatFits) {
+  const std::filesystem::path folder = QKV_TEST_DATA "/apps/golden/hub/clip-vit-base-patch32";
+  const Scratch scratch;
+  quantize_folder(folder, scratch / "q8_0", DType::q8_0);
+  const DualEncoder model = load_dual_encoder(folder, {.dtype = DType::q8_0}),
+                    again = load_dual_encoder(scratch / "q8_0");
+  EXPECT_EQ(weight_dtype(again), weight_dtype(model));
 }
 
 TEST(DualEncoder, NeedsItsNumbers) {
@@ -155,13 +184,22 @@ TEST(DualEncoder, NeedsItsNumbers) {
   });
   const std::string missing = message_of<DataError>([&] { load_dual_encoder(copy.folder.path()); });
   EXPECT_NE(missing.find("logit_scale"), std::string::npos) << missing;
+  const FolderCopy large("clip");
+  large.rewrite([](auto& tensors) {
+    for (auto& one : tensors)
+      if (one.name == "logit_scale") one.tensor.data()[0] = 90;
+  });
+  const std::string overflow = message_of<DataError>([&] { load_dual_encoder(large.folder.path()); });
+  EXPECT_NE(overflow.find("logit_scale: expected a number of at most 80, found 90"), std::string::npos)
+      << overflow;
   const FolderCopy infinite("siglip");
   infinite.rewrite([](auto& tensors) {
     for (auto& one : tensors)
       if (one.name == "logit_bias") one.tensor.values()[0] = INFINITY;
   });
   const std::string message = message_of<DataError>([&] { load_dual_encoder(infinite.folder.path()); });
-  EXPECT_NE(message.find("logit_bias: expected a finite number, found inf"), std::string::npos) << message;
+  EXPECT_NE(message.find("logit_bias: expected a number of at most 1e+30, found inf"), std::string::npos)
+      << message;
   EXPECT_THROW(load_dual_encoder(FamilyCase("bert_base").folder), DataError);
 }
 

@@ -53,7 +53,8 @@ void classify(const ClassifyArguments& arguments) {
     throw UsageError("--hypothesis, --multi-label: expected --labels beside them, found none");
   const models::FolderKind kind = models::folder_kind(model);
   if (kind == models::FolderKind::image) {
-    if (!arguments.labels.empty()) throw UsageError("--labels: only for text models");
+    if (!arguments.labels.empty())
+      throw UsageError("--labels: only for models of texts, and of images and texts (clip, siglip)");
     if (arguments.options.pairs) throw UsageError("--pairs: only for text models");
     const pipelines::ImageClassifier classifier(model, image_options(arguments.images), load);
     return classify_lines(arguments, Inputs::image_files, [&](auto paths) { return classifier(paths); });

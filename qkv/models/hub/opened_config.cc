@@ -105,7 +105,12 @@ std::string with_field_name(const std::string& message, const ConfigReader& read
       {"d_ff", "intermediate_size n_inner hidden_dim"},
       {"max_positions", "max_position_embeddings n_positions"},
       {"epsilon", "layer_norm_eps rms_norm_eps layer_norm_epsilon norm_eps"},
-      {"rotary_base", "rope_theta"}};
+      {"rotary_base", "rope_theta"},
+      {"end_id", "eos_token_id"},
+      {"height", "image_size"},
+      {"patch", "patch_size"},
+      {"pooler_width", "projection_dim projection_size"},
+      {"projection", "projection_dim"}};
   const std::string setting = message.substr(0, message.find(':'));
   for (const auto& [name, keys] : kFields) {
     if (setting != name) continue;
@@ -167,7 +172,11 @@ Configured<Family> read_config(const std::filesystem::path& folder, const std::f
     config.validate();
     return {std::move(opened), family, std::move(config)};
   } catch (const UsageError& error) {
-    throw DataError(concat(model_file_name(folder, kConfig), ": ", with_field_name(error.what(), reader)));
+    const char* part = opened.stored.dual == nullptr          ? ""
+                       : opened.stored.part == DualPart::text ? ": text_config"
+                                                              : ": vision_config";
+    throw DataError(
+        concat(model_file_name(folder, kConfig), part, ": ", with_field_name(error.what(), reader)));
   }
 }
 

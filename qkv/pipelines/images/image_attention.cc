@@ -1,6 +1,7 @@
 #include "qkv/pipelines/images/image_attention.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "qkv/data/resize.h"
 #include "qkv/pipelines/row_results.h"
@@ -22,6 +23,16 @@ data::Image image_to_draw_on(const data::Image& image, const models::ImageProces
   if (longest <= kLongestSide) return image;
   const auto side = [&](int64_t length) { return std::max<int64_t>(length * kLongestSide / longest, 1); };
   return data::resize(image, side(image.height), side(image.width), data::Resampling::bilinear);
+}
+
+// The top left part of an image, in shares of its sides.
+data::Image top_left(const data::Image& image, double height, double width) {
+  data::Image part{.height = std::max<int64_t>(std::llround(static_cast<double>(image.height) * height), 1),
+                   .width = std::max<int64_t>(std::llround(static_cast<double>(image.width) * width), 1),
+                   .pixels = {}};
+  for (int64_t y = 0; y < part.height; ++y)
+    part.pixels.insert(part.pixels.end(), image.row(y), image.row(y) + 3 * part.width);
+  return part;
 }
 
 // [heads, queries, n] as the last rows of [heads, n + 1, n + 1], or, of one query, as the first one; each
@@ -56,6 +67,15 @@ ImageAttention capture_attention(const ImageEncoderPipeline& encoder, const data
                         .labels = {}};
   if (config.class_token) result.own_tokens.emplace_back("[CLS]");
   if (config.distilled) result.own_tokens.emplace_back("[DISTILL]");
+  // Patches may not cover the last rows and columns.
+  const auto covered = [&](int64_t side) {
+    return static_cast<double>(side - side % config.patch) / static_cast<double>(side);
+  };
+  if (const double down = covered(size.height), across = covered(size.width); down < 1 || across < 1) {
+    result.image = top_left(result.image, down, across);
+    result.region.height *= down;
+    result.region.width *= across;
+  }
   nn::ForwardContext context;
   context.observer = [&](const std::string& name, const std::vector<Tensor>& weights) {
     result.attentions.push_back({name, to_host(weights.front())});

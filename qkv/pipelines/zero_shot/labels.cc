@@ -4,6 +4,7 @@
 #include <set>
 
 #include "qkv/base/error.h"
+#include "qkv/pipelines/checks.h"
 #include "qkv/text/lines.h"
 
 namespace qkv::pipelines {
@@ -16,7 +17,11 @@ constexpr std::string_view kPlace = "{}";
 void require_labels(std::span<const std::string> labels, std::string_view hypothesis) {
   if (labels.empty()) throw UsageError("labels: expected at least one, found none");
   std::set<std::string_view> seen;
+  if (const std::string error = text_error(hypothesis); !error.empty())
+    throw UsageError(concat("hypothesis: ", error));
   for (const std::string& label : labels) {
+    if (const std::string error = text_error(label); !error.empty() && !text::is_blank(label))
+      throw UsageError(concat("labels: '", label, "': ", error));
     if (text::is_blank(label)) throw UsageError("labels: expected texts, found an empty one");
     if (!seen.insert(label).second)
       throw UsageError(concat("labels: expected different ones, found '", label, "' twice"));

@@ -72,6 +72,9 @@ void classify_by_labels(const ImageForm& form, const ExchangeHandle& exchange) {
   const CallHandle call = exchange->call(form.model);
   pipelines::ImageZeroShotOptions options;
   if (!form.hypothesis.empty()) options.hypothesis = form.hypothesis;
+  if (form.labels.empty())
+    throw HttpError(
+        400, concat("form: expected labels, as ", form.model->name(), " has none of its own, found none"));
   const std::vector<std::string> labels = pipelines::listed_labels(form.labels);
   require_few_labels(labels);
   const auto requests = std::make_shared<const std::vector<pipelines::EmbedRequest>>(

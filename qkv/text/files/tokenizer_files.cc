@@ -172,12 +172,16 @@ void set_clip(TokenizerParts& parts) {
 }
 
 // What SigLIP reads of a text: words in lower case, without ASCII's punctuation, with a space between two.
+// White space before the first is a piece, as it follows SentencePiece's sign for the beginning of a word.
 NormalizerPtr siglip_normalizer(bool lower) {
   std::vector<NormalizerPtr> steps;
+  constexpr const char* kWordBegin = "\u2581";
+  steps.push_back(replace_normalizer(literal_pattern(kWordBegin), " "));
   if (lower) steps.push_back(lowercase_normalizer());
   steps.push_back(replace_normalizer(regex_pattern(R"([!-/:-@\[-`{-~])", kSteps), ""));
-  steps.push_back(replace_normalizer(regex_pattern("\\s+", kSteps), " "));
-  steps.push_back(strip_normalizer(/*left=*/true, /*right=*/true));
+  steps.push_back(replace_normalizer(regex_pattern("[\\s\\x1c-\\x1f]+", kSteps), " "));
+  steps.push_back(strip_normalizer(/*left=*/false, /*right=*/true));
+  steps.push_back(replace_normalizer(regex_pattern("\\A +", kSteps), kWordBegin));
   return normalizer_sequence(std::move(steps));
 }
 

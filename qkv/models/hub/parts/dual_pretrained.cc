@@ -21,6 +21,8 @@ namespace qkv::models {
 namespace {
 
 using Json = nlohmann::json;
+// Of the logarithm of the scale, which is at most 100 in training (Radford et al. 2021), and of the bias.
+constexpr float kMostScale = 80, kMostBias = 1e30f;
 constexpr const char *kScale = "logit_scale", *kBias = "logit_bias";
 
 const DualFamily& dual_of(const ConfigReader& reader, const std::string& family) {
@@ -31,11 +33,15 @@ const DualFamily& dual_of(const ConfigReader& reader, const std::string& family)
 // CLIP's numbers have no axis, SigLIP's have one.
 Shape shape_of_numbers(const DualFamily& family) { return family.independent ? Shape{1} : Shape(); }
 
-float number_in(const TensorFiles& files, const std::string& name, const Shape& shape) {
+float number_in(const TensorFiles& files, const std::string& name, const Shape& shape, float most) {
   const io::TensorFile& file = files.file_of(name, shape);
+  const std::string& dtype = file.dtype(name);
+  if (dtype != "F32" && dtype != "F16" && dtype != "BF16")
+    throw DataError(concat(file.path().string(), ": ", name, ": expected F32, F16 or BF16, found ", dtype));
   const float found = dequantize({file.as_stored(name, shape)}).values()[0];
-  if (!std::isfinite(found)) {
-    throw DataError(concat(file.path().string(), ": ", name, ": expected a finite number, found ", found));
+  if (!(std::abs(found) <= most)) {
+    throw DataError(
+        concat(file.path().string(), ": ", name, ": expected a number of at most ", most, ", found ", found));
   }
   return found;
 }
@@ -43,14 +49,13 @@ float number_in(const TensorFiles& files, const std::string& name, const Shape& 
 // The encoder's tensors, and its configuration in the whole's.
 template <class Model, class Config>
 Json add_part(const Model& model, std::span<const FamilyOf<Config>> families,
-              const DualFamily::Encoder& encoder, DualPart part, const Json& original,
+              const DualFamily::Encoder& encoder, DualPart part, bool own, const Json& original,
               std::vector<io::NamedTensor>& tensors) {
   const FamilyOf<Config>& family = *find_family(families, encoder.model_type);
   const auto visit = [&](const nn::ParameterVisitor& visitor) { model.visit(visitor); };
   ConfigWriter config = family.serialize(model.config());
   if (original.is_object()) config.keep_others(original.dump());
-  const WeightMap map = is_own(weight_dtype(visit))
-                            ? WeightMap{.others_same = true, .own_prefix = own_prefix(part)}
+  const WeightMap map = own ? WeightMap{.others_same = true, .own_prefix = own_prefix(part)}
                             : family.weight_map(model.config());
   for (io::NamedTensor& tensor : stored_tensors(map, visit)) tensors.push_back(std::move(tensor));
   Json fields = Json::parse(config.json());
@@ -82,8 +87,8 @@ Similarity load_similarity(const std::filesystem::path& folder) {
   const DualFamily& family = dual_of(opened.reader, opened.family);
   const TensorFiles files = with_io_errors([&] { return TensorFiles(folder, MapFor::reading); });
   const Shape shape = shape_of_numbers(family);
-  return {.log_scale = number_in(files, kScale, shape),
-          .bias = family.independent ? number_in(files, kBias, shape) : 0,
+  return {.log_scale = number_in(files, kScale, shape, kMostScale),
+          .bias = family.independent ? number_in(files, kBias, shape, kMostBias) : 0,
           .independent = family.independent};
 }
 
@@ -112,9 +117,9 @@ void save_dual_encoder(const std::filesystem::path& folder, const DualEncoder& m
              {"dtype", config_dtype(dtype)},
              {"model_type", model_type_of(family->model_type, dtype)}};
   whole["text_config"] = add_part(*model.text, encoder_families(), family->text, DualPart::text,
-                                  others.value("text_config", Json()), tensors);
+                                  is_own(dtype), others.value("text_config", Json()), tensors);
   whole["vision_config"] = add_part(*model.image, image_families(), family->image, DualPart::image,
-                                    others.value("vision_config", Json()), tensors);
+                                    is_own(dtype), others.value("vision_config", Json()), tensors);
   if (!family->width.empty()) whole[family->width] = model.text->config().pooled_width();
   for (const auto& [key, value] : others.items()) {
     const bool replaced = key == "torch_dtype" || key == "text_config_dict" || key == "vision_config_dict";
