@@ -162,7 +162,7 @@ TEST_F(EncoderCommands, ClassifyRefusesLabelsThatItCannotUse) {
                  input);
   expect_refused("classify %bert_texts --labels red", 1,
                  {"expected a model of natural language inference", "bad, so-so, good"}, input);
-  expect_refused("classify %vit_images --labels red", 2, {"--labels: only for text models"}, input);
+  expect_refused("classify %vit_images --labels red", 2, {"--labels: only for models of texts"}, input);
   EXPECT_EQ(output(nli + "--labels 'red, blue' --top 2", input),
             output(nli + "--labels red,blue --top 2", input));
 }
