@@ -9,7 +9,7 @@
 
 namespace qkv::pipelines {
 
-ImageZeroShotClassifier::ImageZeroShotClassifier(std::shared_ptr<const LoadedDualEncoder> encoder,
+ImageZeroShotClassifier::ImageZeroShotClassifier(const std::shared_ptr<const LoadedDualEncoder>& encoder,
                                                  const ImageEncoderOptions& options)
     : ImageEncoderPipeline(required(encoder)->image, options),
       texts_(encoder->text),

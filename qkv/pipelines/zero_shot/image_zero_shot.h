@@ -35,7 +35,7 @@ struct LabelVectors {
 class ImageZeroShotClassifier : public ImageEncoderPipeline {
  public:
   // Throws the errors of ImageEncoderPipeline.
-  explicit ImageZeroShotClassifier(std::shared_ptr<const LoadedDualEncoder> encoder,
+  explicit ImageZeroShotClassifier(const std::shared_ptr<const LoadedDualEncoder>& encoder,
                                    const ImageEncoderOptions& options = {});
   explicit ImageZeroShotClassifier(const std::filesystem::path& folder,
                                    const ImageEncoderOptions& options = {},

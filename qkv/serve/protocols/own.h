@@ -7,6 +7,7 @@
 
 #include "qkv/serve/protocols/json_text.h"
 #include "qkv/serve/service.h"
+#include "qkv/serve/work/gather.h"
 
 namespace qkv::serve {
 

@@ -94,7 +94,7 @@ void classify_by_labels(const ImageForm& form, const ExchangeHandle& exchange) {
               with.vectors.push_back(one.values);
             }
             encode_image<pipelines::Classified>(
-                form.model, exchange, call, [&] { return image; },
+                form.model, exchange, call, [&] { return pipelines::ImageRequest(image); },
                 [with, &classifier](const pipelines::ImageRequest& request, const Tensor& hidden) {
                   return classifier.finish(request, hidden, with);
                 });
