@@ -6,7 +6,6 @@ FOLDER: a BERT folder, for its tokenizer. A question is asked of 64 texts, of up
 includes its start, the pipeline's does not. Prints a JSON line a round: seconds, and the ratio for batches of 1 and 8 texts.
 """
 
-import argparse
 import json
 import os
 import random
@@ -19,6 +18,8 @@ from pathlib import Path
 import torch
 import transformers
 
+from measured import folder_arguments
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "interop"))
 from questions import questions  # noqa: E402
 
@@ -29,11 +30,7 @@ def texts(sentences):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--qkv", default="build/release/bin/qkv")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("folder")
-    arguments = parser.parse_args()
+    arguments = folder_arguments(__doc__)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(0)
     question = "Where does Ada live?"

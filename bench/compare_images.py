@@ -7,7 +7,6 @@ has batches of 1 and 16 images and of 1 and 32 texts; it pads texts. The program
 peer's does not. Vectors are compared first, to 1e-4 of the largest number. Prints a JSON line a round: seconds, and the ratios.
 """
 
-import argparse
 import json
 import os
 import random
@@ -20,6 +19,8 @@ import numpy as np
 import torch
 import transformers
 from PIL import Image
+
+from measured import folder_arguments
 
 WORDS = "a photo of the small red house by river with two dogs and man who sleeps in old green car near tall tree".split()
 
@@ -65,11 +66,7 @@ class Peer:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--qkv", default="build/release/bin/qkv")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("folder")
-    arguments = parser.parse_args()
+    arguments = folder_arguments(__doc__)
     threads = len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     peer = Peer(arguments.folder)

@@ -6,6 +6,7 @@ A process's peak includes that of the process it was forked from: a child of a P
 Commands are therefore started from a bare Python (8 MB), which runs this file.
 """
 
+import argparse
 import datetime
 import json
 import os
@@ -32,6 +33,15 @@ def table(topic, columns, rows=()):
     row(*["---"] * len(columns))
     for cells in rows:
         row(*cells)
+
+
+def folder_arguments(doc):
+    """--qkv, --rounds, and the folder of a model."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--qkv", default="build/release/bin/qkv")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("folder")
+    return parser.parse_args()
 
 
 def spread(ratios, digits=2):

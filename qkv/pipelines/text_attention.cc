@@ -83,6 +83,8 @@ TextAttention capture_attention(const LoadedTextEncoder& encoder, const std::str
                                 const std::string& second, const AttentionSink& sink) {
   require_text("first text", first);
   require_text("second text", second);
+  if (encoder.model->config().end_id || encoder.model->config().padded)
+    throw UsageError("second text: expected none, as the model reads one text, found one");
   return capture_encoding(encoder, encoder.tokenizer.encode(first, second), sink);
 }
 

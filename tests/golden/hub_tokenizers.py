@@ -46,12 +46,12 @@ def bert(folder, cased=False, fast=True, truncation=None):
     return len(vocabulary)
 
 
-def merges_of(words, first=""):
-    """Merges that build each word letter by letter, and all intermediate tokens."""
+def merges_of(words, end=""):
+    """Merges that build each word letter by letter, and all intermediate tokens. end: a suffix of each word's last letter."""
     merges, tokens = [], []
     for word in words:
-        made = word[0]
-        for letter in word[1:]:
+        made, *letters = [*word[:-1], word[-1] + end]
+        for letter in letters:
             if (made, letter) not in merges:
                 merges.append((made, letter))
                 tokens.append(made + letter)
@@ -85,16 +85,7 @@ def roberta(folder, fast=True):
 
 
 def clip(folder, fast=True):
-    words = ["photo", "this", "is", "cat", *WORDS]
-    merges, tokens = [], []
-    for word in words:  # the last letter of a word has a suffix
-        letters = [*word[:-1], word[-1] + "</w>"]
-        made = letters[0]
-        for letter in letters[1:]:
-            if (made, letter) not in merges:
-                merges.append((made, letter))
-                tokens.append(made + letter)
-            made += letter
+    merges, tokens = merges_of(["photo", "this", "is", "cat", *WORDS], end="</w>")
     vocabulary = [*BYTES, *(byte + "</w>" for byte in BYTES), *dict.fromkeys(tokens), "<|startoftext|>", "<|endoftext|>"]
     vocabulary = {token: i for i, token in enumerate(vocabulary)}
     (folder / "vocab.json").write_text(json.dumps(vocabulary, ensure_ascii=False))

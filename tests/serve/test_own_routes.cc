@@ -333,6 +333,15 @@ TEST(OwnRoutes, ImagesAndTextsOfOneModel) {
   EXPECT_EQ(texts["data"][0]["embedding"].get<std::vector<float>>(), own.front().values);
   EXPECT_FALSE(json_of(post(service, "/v1/attention", {{"model", name}, {"text", "a"}}))["layers"].empty());
 
+  EXPECT_EQ(json_of(ask(service, {.method = "GET", .path = "/v1/models"}))["data"][0]["kind"], "image-text");
+  expect_error(post(service, "/v1/attention", {{"model", name}, {"text", "a"}, {"text_pair", "b"}}), 400,
+               {"second text"});
+  // TEI's routes take the first model that embeds texts.
+  EXPECT_EQ(json_of(ask(service, {.method = "GET", .path = "/info"}))["max_input_length"], 20);
+  EXPECT_EQ(
+      json_of(post(service, "/embed", {{"inputs", text}, {"normalize", false}}))[0].get<std::vector<float>>(),
+      own.front().values);
+
   const auto refused = [&](const FormFields& more, const std::string& file) {
     return ask(service, image_request("/v1/images/classify", image_form(file, name, more)));
   };

@@ -13,7 +13,10 @@ ImageZeroShotClassifier::ImageZeroShotClassifier(const std::shared_ptr<const Loa
                                                  const ImageEncoderOptions& options)
     : ImageEncoderPipeline(required(encoder)->image, options),
       texts_(encoder->text),
-      similarity_(encoder->model->similarity) {}
+      reading_(texts_.default_options()),
+      similarity_(encoder->model->similarity) {
+  reading_.vector.normalize = true;
+}
 
 ImageZeroShotClassifier::ImageZeroShotClassifier(const std::filesystem::path& folder,
                                                  const ImageEncoderOptions& options,
@@ -23,11 +26,9 @@ ImageZeroShotClassifier::ImageZeroShotClassifier(const std::filesystem::path& fo
 std::vector<EmbedRequest> ImageZeroShotClassifier::prepare_labels(std::span<const std::string> labels,
                                                                   const ImageZeroShotOptions& options) const {
   require_labels(labels, options.hypothesis);
-  TextEmbedOptions how = texts_.default_options();
-  how.vector.normalize = true;
   std::vector<EmbedRequest> requests;
   for (const std::string& label : labels) {
-    requests.push_back(texts_.prepare(hypothesis_of(options.hypothesis, label), how));
+    requests.push_back(texts_.prepare(hypothesis_of(options.hypothesis, label), reading_));
     if (!requests.back().error.empty())
       throw UsageError(concat("labels: '", label, "': ", requests.back().error));
   }

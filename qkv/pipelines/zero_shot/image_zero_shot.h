@@ -58,6 +58,7 @@ class ImageZeroShotClassifier : public ImageEncoderPipeline {
 
  private:
   TextEmbedder texts_;
+  TextEmbedOptions reading_;  // of labels
   models::Similarity similarity_;
 };
 

@@ -241,7 +241,7 @@ void rerank_documents(Service& service, const ExchangeHandle& exchange) {
 // Null if there is none.
 ModelHandle first_text_encoder(Service& service) {
   for (const ModelHandle& model : service.models().all()) {
-    if (model->kind() == "text") return model;
+    if (model->pipelines().embedder) return model;
   }
   return nullptr;
 }

@@ -21,7 +21,8 @@ namespace qkv::models {
 namespace {
 
 using Json = nlohmann::json;
-// Of the logarithm of the scale, which is at most 100 in training (Radford et al. 2021), and of the bias.
+// Of the logarithm of the scale, up to which the scale is finite in f32 (it is at most log 100 in Radford et
+// al. 2021), and of the bias.
 constexpr float kMostScale = 80, kMostBias = 1e30f;
 constexpr const char *kScale = "logit_scale", *kBias = "logit_bias";
 
@@ -48,9 +49,9 @@ float number_in(const TensorFiles& files, const std::string& name, const Shape& 
 
 // The encoder's tensors, and its configuration in the whole's.
 template <class Model, class Config>
-Json add_part(const Model& model, std::span<const FamilyOf<Config>> families,
-              const DualFamily::Encoder& encoder, DualPart part, bool own, const Json& original,
-              std::vector<io::NamedTensor>& tensors) {
+ConfigWriter add_part(const Model& model, std::span<const FamilyOf<Config>> families,
+                      const DualFamily::Encoder& encoder, DualPart part, bool own, const Json& original,
+                      std::vector<io::NamedTensor>& tensors) {
   const FamilyOf<Config>& family = *find_family(families, encoder.model_type);
   const auto visit = [&](const nn::ParameterVisitor& visitor) { model.visit(visitor); };
   ConfigWriter config = family.serialize(model.config());
@@ -58,9 +59,8 @@ Json add_part(const Model& model, std::span<const FamilyOf<Config>> families,
   const WeightMap map = own ? WeightMap{.others_same = true, .own_prefix = own_prefix(part)}
                             : family.weight_map(model.config());
   for (io::NamedTensor& tensor : stored_tensors(map, visit)) tensors.push_back(std::move(tensor));
-  Json fields = Json::parse(config.json());
-  for (const char* of_the_whole : {"architectures", "dtype"}) fields.erase(of_the_whole);
-  return fields;
+  config.omit("architectures dtype");  // of the whole
+  return config;
 }
 
 }  // namespace
@@ -113,24 +113,21 @@ void save_dual_encoder(const std::filesystem::path& folder, const DualEncoder& m
   const std::string known = original.empty() ? "{}" : read_model_file(original, kConfig).value();
   const Json others = Json::parse(known);
   std::vector<io::NamedTensor> tensors;
-  Json whole{{"architectures", {family->architecture}},
-             {"dtype", config_dtype(dtype)},
-             {"model_type", model_type_of(family->model_type, dtype)}};
-  whole["text_config"] = add_part(*model.text, encoder_families(), family->text, DualPart::text,
-                                  is_own(dtype), others.value("text_config", Json()), tensors);
-  whole["vision_config"] = add_part(*model.image, image_families(), family->image, DualPart::image,
-                                    is_own(dtype), others.value("vision_config", Json()), tensors);
-  if (!family->width.empty()) whole[family->width] = model.text->config().pooled_width();
-  for (const auto& [key, value] : others.items()) {
-    const bool replaced = key == "torch_dtype" || key == "text_config_dict" || key == "vision_config_dict";
-    if (!replaced && !whole.contains(key)) whole[key] = value;
-  }
+  ConfigWriter whole(model_type_of(family->model_type, dtype), family->architecture);
+  whole.string("dtype", config_dtype(dtype));
+  whole.object("text_config", add_part(*model.text, encoder_families(), family->text, DualPart::text,
+                                       is_own(dtype), others.value("text_config", Json()), tensors));
+  whole.object("vision_config", add_part(*model.image, image_families(), family->image, DualPart::image,
+                                         is_own(dtype), others.value("vision_config", Json()), tensors));
+  if (!family->width.empty()) whole.integer(std::string(family->width), model.text->config().pooled_width());
+  whole.keep_others(known);
+  whole.omit("text_config_dict vision_config_dict");  // of which the parts are
   const Shape shape = shape_of_numbers(*family);
   tensors.push_back({kScale, Tensor::full(shape, model.similarity.log_scale)});
   if (family->independent) tensors.push_back({kBias, Tensor::full(shape, model.similarity.bias)});
   std::ranges::sort(tensors, {}, &io::NamedTensor::name);
   make_writable_folder(folder);
-  write_file_atomically(folder / kConfig, whole.dump(2) + "\n");
+  write_file_atomically(folder / kConfig, whole.json());
   io::write_safetensors(folder / kSavedWeights, tensors, io::with_checksums({{"format", "pt"}}, tensors));
 }
 
