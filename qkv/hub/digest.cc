@@ -39,4 +39,12 @@ std::string Digest::value() {
   return text;
 }
 
+std::string sha256(std::string_view bytes) {
+  std::string digest(32, '\0');
+  if (EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()), nullptr,
+                 EVP_sha256(), nullptr) != 1)
+    throw Error("OpenSSL has no SHA-256");
+  return digest;
+}
+
 }  // namespace qkv::hub

@@ -26,4 +26,7 @@ class Digest {
   std::unique_ptr<Context> context_;
 };
 
+// 32 bytes.
+std::string sha256(std::string_view bytes);
+
 }  // namespace qkv::hub

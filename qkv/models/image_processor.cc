@@ -171,13 +171,18 @@ bool has_image_processor(const std::filesystem::path& folder) {
   return is_there(folder / kProcessor) || is_there(folder / kBothProcessors);
 }
 
-ImageProcessorConfig load_image_processor(const std::filesystem::path& folder) {
+std::pair<std::string, std::string> image_processor_text(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kProcessor, both = folder / kBothProcessors;
-  if (is_there(path) || !is_there(both)) return read_image_processor(read_file(path), path.string());
+  if (is_there(path) || !is_there(both)) return {read_file(path), path.string()};
   const std::string text = read_file(both);
   const auto image = ConfigReader(text, both.string()).find("image_processor");
   if (!image) throw DataError(concat(both.string(), ": image_processor: expected an object, found none"));
-  return read_image_processor(image->text(), concat(both.string(), ": image_processor"));
+  return {std::string(image->text()), concat(both.string(), ": image_processor")};
+}
+
+ImageProcessorConfig load_image_processor(const std::filesystem::path& folder) {
+  const auto [text, path] = image_processor_text(folder);
+  return read_image_processor(text, path);
 }
 
 void ImageProcessorConfig::validate() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "qkv/data/image.h"
 #include "qkv/tensor/tensor.h"
@@ -58,6 +59,10 @@ std::string image_processor_json(const ImageProcessorConfig& config);
 // Whether the folder has a file that the next function reads: preprocessor_config.json, or
 // processor_config.json (of processors of images and texts, since transformers 5).
 bool has_image_processor(const std::filesystem::path& folder);
+
+// The JSON object of that preprocessing, and its place for messages. Throws IoError, and DataError for a
+// processor_config.json without one.
+std::pair<std::string, std::string> image_processor_text(const std::filesystem::path& folder);
 
 // Reads the folder's preprocessing. Also throws IoError.
 ImageProcessorConfig load_image_processor(const std::filesystem::path& folder);

@@ -72,13 +72,14 @@ nn::DecoderState LanguageModel::start(const Ragged& beginnings, DType cache_dtyp
   return state;
 }
 
-void LanguageModel::read(const Ragged& ids, nn::DecoderState& state) const {
+void LanguageModel::read(const Ragged& ids, nn::DecoderState& state, const EmbeddedRows& rows) const {
   if (ids.offsets.tokens() == 0) return;
   const Tensor positions = nn::position_ids(ids.offsets, state.next_positions());
   require_positions(*std::ranges::max_element(positions.values<int32_t>()) + 1);
   const NameScope scope("decoder");
   nn::ForwardContext context;
-  decoder_.read(embedding_(ids, context, {.positions = positions}).value(), ids.offsets, state);
+  const Variable x = embedding_(ids, context, {.positions = positions, .rows = rows.values});
+  decoder_.read(x.value(), ids.offsets, state, !rows.both_directions);
 }
 
 Tensor LanguageModel::step(const Tensor& ids, nn::DecoderState& state) const {

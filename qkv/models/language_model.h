@@ -27,6 +27,16 @@ struct LanguageModelConfig {
   void validate() const;
 };
 
+// Rows in the place of tokens' embeddings, such as those of images (LLaVA, Liu et al. 2023). Ids below 0
+// stand for them, in order; equal ids mean equal rows.
+struct EmbeddedRows {
+  Tensor values = {};  // f32 [rows, d_model]; undefined: none
+  // Whether rows side by side, which are an image's, attend to each other in both directions (Gemma 3).
+  bool both_directions = false;
+
+  int64_t count() const { return values.defined() ? values.rows() : 0; }
+};
+
 // Const once its parameters have values: safe to run from several threads, each with its own ForwardContext
 // and DecoderState.
 class LanguageModel {
@@ -45,9 +55,10 @@ class LanguageModel {
   // Generation. `start` reads the beginnings of sequences (such as a prompt without its last token; may be
   // empty) and keeps keys and values as f32 or bf16; `read` reads the next tokens of each; `step` reads one
   // more token of each row, i32 [rows], and returns the logits of the next, [rows, vocabulary]. The division
-  // of a prompt into reads does not affect the bits.
+  // of a prompt into reads does not affect the bits. `rows`: those of the ids below 0; if they attend in both
+  // directions, all that is read attends to all of its sequence, so that an image is a read of its own.
   nn::DecoderState start(const Ragged& beginnings, DType cache_dtype = DType::f32) const;
-  void read(const Ragged& ids, nn::DecoderState& state) const;
+  void read(const Ragged& ids, nn::DecoderState& state, const EmbeddedRows& rows = {}) const;
   Tensor step(const Tensor& ids, nn::DecoderState& state) const;
 
   // "embed_tokens.weight", "decoder.layers.0.self_attn.q_proj.weight", "lm_head.weight".

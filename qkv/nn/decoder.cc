@@ -167,11 +167,11 @@ DecoderLayerState DecoderLayer::start(const Memory& memory, DType dtype) const {
 }
 
 Tensor DecoderLayer::read(const Tensor& x, const Offsets& offsets, DecoderLayerState& layer_state,
-                          const Tensor& relative_bias) const {
+                          const Tensor& relative_bias, bool causal) const {
   if (encoder_attn_) throw UsageError("decoder: read: expected a decoder that reads no memory, found one");
   ForwardContext context;  // inference, no observer
   const auto self = [&](const Variable& rows) -> Variable {
-    return sublayers_.self_attn().self_read(rows.value(), offsets, layer_state.self, relative_bias);
+    return sublayers_.self_attn().self_read(rows.value(), offsets, layer_state.self, relative_bias, causal);
   };
   const auto no_cross = [](const Variable& rows) { return rows; };
   return run(x, offsets, context, self, no_cross).value();
@@ -273,7 +273,7 @@ void Decoder::require_own(const DecoderState& state) const {
                           " layers"));
 }
 
-Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& state) const {
+Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& state, bool causal) const {
   require_own(state);
   Tensor bias;
   if (relative_positions_) {
@@ -290,7 +290,7 @@ Tensor Decoder::read(const Tensor& x, const Offsets& offsets, DecoderState& stat
   Tensor rows = converted(x, activations_).value();
   for (size_t i = 0; i < layers_.size(); ++i) {
     const NameScope scope("layers", static_cast<int>(i));
-    rows = layers_[i].read(rows, offsets, state.layers[i], bias);
+    rows = layers_[i].read(rows, offsets, state.layers[i], bias, causal);
   }
   rows = to_f32(rows).value();
   return layer_norm_ ? (*layer_norm_)(rows).value() : rows;

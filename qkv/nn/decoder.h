@@ -86,7 +86,7 @@ class DecoderLayer {
   DecoderLayerState start(const Memory& memory, DType dtype = DType::f32) const;
   // Prefill of a layer without memory: MultiheadAttention::self_read().
   Tensor read(const Tensor& x, const Offsets& offsets, DecoderLayerState& layer_state,
-              const Tensor& relative_bias) const;
+              const Tensor& relative_bias, bool causal = true) const;
   // One position: x [rows, d_model] -> [rows, d_model].
   Tensor step(const Tensor& x, DecoderLayerState& layer_state, const Offsets& hypothesis_offsets,
               const DecoderLayerStep& options = {}) const;
@@ -117,9 +117,9 @@ class Decoder {
   // The state before the first position, one row per sequence. dtype: of the caches, f32 or bf16.
   DecoderState start(const Memory& memory, DType dtype = DType::f32) const;
   // Prefill, for a decoder without memory: the next positions of each row, x [tokens, d_model] -> [tokens,
-  // d_model]; row i has positions from offsets.begin(i) on. A position's bits do not depend on how many are
-  // read at once.
-  Tensor read(const Tensor& x, const Offsets& offsets, DecoderState& state) const;
+  // d_model]; row i has positions from offsets.begin(i) on. Causal, and a position's bits do not depend on
+  // how many are read at once; or else the positions that are read together attend to each other.
+  Tensor read(const Tensor& x, const Offsets& offsets, DecoderState& state, bool causal = true) const;
   // One decoding step: x [rows, d_model] -> [rows, d_model].
   Tensor step(const Tensor& x, DecoderState& state) const;
   void visit(const ParameterVisitor& visitor) const;

@@ -107,7 +107,39 @@ Embedding::Embedding(const EmbeddingConfig& config, Weight table)
     projection_.emplace(LinearOptions{.inputs = config.table_width(), .outputs = config.d_model});
 }
 
+// Runs of ids below 0 take rows as they are.
+Variable Embedding::with_rows(const Ragged& ids, ForwardContext& context, const Tensor& rows) const {
+  if (positions_.defined() || types_.defined() || norm_ || projection_ || context.training) {
+    throw UsageError(
+        "embedding: rows: expected none, as positions, types, a norm or a projection follow, or in training, "
+        "found some");
+  }
+  const Tensor given = to_host(as_ids("embedding", "ids", ids.values));
+  Tensor tokens = given.clone();
+  std::vector<std::pair<int64_t, int64_t>> runs;  // begin and length
+  int64_t count = 0;
+  for (int64_t i = 0; i < given.numel(); ++i) {
+    if (given.data<int32_t>()[i] >= 0) continue;
+    tokens.data<int32_t>()[i] = 0;
+    if (runs.empty() || runs.back().first + runs.back().second != i) runs.emplace_back(i, 0);
+    ++runs.back().second;
+    ++count;
+  }
+  if (rows.rank() != 2 || rows.shape() != Shape{count, config_.d_model}) {
+    throw ShapeError(concat("embedding: expected rows [", count, ", ", config_.d_model,
+                            "] for the ids below 0, found ", rows.shape()));
+  }
+  Tensor sum = this->sum({tokens, ids.offsets}, context, {}).value();
+  int64_t from = 0;
+  for (const auto& [begin, length] : runs) {
+    sum.slice_rows(begin, length).copy_from(rows.slice_rows(from, length));
+    from += length;
+  }
+  return sum;
+}
+
 Variable Embedding::operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places) const {
+  if (places.rows.defined()) return with_rows(ids, context, places.rows);
   const Variable rows = sum(ids, context, places);
   return projection_ ? (*projection_)(rows, context) : rows;
 }

@@ -30,6 +30,8 @@ struct EmbeddingConfig {
 struct TokenPlaces {
   Tensor positions = {};  // i32 [tokens]; undefined: 0, 1, ... in each sequence
   Tensor types = {};      // i32 or i64 [tokens], below token_types; undefined: all 0
+  // f32 [rows, d_model]: in the place of the embeddings of ids below 0, in order (images). Inference only.
+  Tensor rows = {};
 };
 
 // Token embeddings, multiplied by the factor, plus positions and token types, normalised. The table belongs
@@ -40,7 +42,8 @@ class Embedding {
   Embedding(const EmbeddingConfig& config, Weight table);
 
   // ids i32 or i64 [tokens] -> [tokens, d_model]. Throws UsageError for a learned position beyond the table,
-  // DataError for an id or type out of range.
+  // and for rows where positions are added, types or norms follow, or a tape records; ShapeError unless
+  // there is a row for each id below 0; DataError for an id or type out of range.
   Variable operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places = {}) const;
   // "embed_positions.weight", "embed_types.weight", "embed_layer_norm.weight" and ".bias",
   // "embed_projection.weight" and ".bias"
@@ -48,6 +51,7 @@ class Embedding {
 
  private:
   Variable sum(const Ragged& given, ForwardContext& context, const TokenPlaces& places) const;
+  Variable with_rows(const Ragged& ids, ForwardContext& context, const Tensor& rows) const;
 
   EmbeddingConfig config_;
   Weight table_;

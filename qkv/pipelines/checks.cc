@@ -22,9 +22,9 @@ std::string length_error(int64_t tokens, std::optional<int64_t> limit, const cha
   return concat("expected at most ", *limit, " ", of, ", found ", tokens);
 }
 
-std::string ids_error(std::span<const int32_t> ids, int64_t vocabulary) {
+std::string ids_error(std::span<const int32_t> ids, int64_t vocabulary, int64_t rows) {
   for (const int32_t id : ids) {
-    if (id < 0 || id >= vocabulary)
+    if ((id < 0 && --rows < 0) || id >= vocabulary)
       return concat("expected token ids from 0 to ", vocabulary - 1, " (the model's), found ", id);
   }
   return "";

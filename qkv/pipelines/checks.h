@@ -19,8 +19,9 @@ void require_text(std::string_view name, std::string_view text);
 std::string length_error(int64_t tokens, std::optional<int64_t> limit,
                          const char* of = "tokens (the model's limit)");
 
-// "expected token ids from 0 to 360, found 361": a tokenizer may have more tokens than the model.
-std::string ids_error(std::span<const int32_t> ids, int64_t vocabulary);
+// "expected token ids from 0 to 360, found 361": a tokenizer may have more tokens than the model. `rows`: the
+// number of ids below 0, each of which stands for one.
+std::string ids_error(std::span<const int32_t> ids, int64_t vocabulary, int64_t rows = 0);
 
 // The message of a qkv::Error; empty for null. Any other exception, such as std::bad_alloc, concerns more
 // than one request and is rethrown.

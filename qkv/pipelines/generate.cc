@@ -20,6 +20,7 @@ namespace {
 std::vector<int32_t> ids_in_text(const text::Tokenizer& tokenizer, search::Ids ids,
                                  std::span<const int32_t> spelled) {
   std::vector<int32_t> all(ids.begin(), ids.end());
+  std::erase_if(all, [](int32_t id) { return id < 0; });  // images
   if (spelled.empty()) return all;
   std::erase_if(
       all, [&](int32_t id) { return tokenizer.is_special(id) && !std::ranges::binary_search(spelled, id); });
@@ -68,6 +69,14 @@ std::string continuation(const text::Tokenizer& tokenizer, search::Ids prompt, s
   return whole.starts_with(before) ? whole.substr(before.size()) : tokenizer.decode(own, options);
 }
 
+PromptIds ids_of(const LoadedLanguageModel& model, const Prompt& prompt) {
+  if (!model.images && !prompt.images.empty()) throw DataError(model.no_images);
+  if (!model.images) return {prompt_ids(model, prompt.text, prompt.special_tokens)};
+  PromptIds read = model.images->prompt(prompt.text, prompt.images, prompt.special_tokens);
+  if (read.ids.empty()) read.ids = first_ids(model);
+  return read;
+}
+
 void check(const GenerateOptions& options) { options.search.validate(); }
 
 // The options of the search that continues a prompt. `tokens`: its length. Requires a
@@ -91,6 +100,16 @@ GenerateOptions TextGenerator::default_options() const {
           .min_length = defaults.min_length};
 }
 
+EncodedImageHandle TextGenerator::image(std::string_view bytes, const std::string& name) const {
+  if (!model_->images) throw DataError(concat(name, ": ", model_->no_images));
+  const data::Image image = data::decode_image(bytes, name);
+  try {
+    return model_->images->encode(image);
+  } catch (const DataError& error) {
+    throw DataError(concat(name, ": ", error.what()));
+  }
+}
+
 search::Engine TextGenerator::make_engine(const search::EngineOptions& options,
                                           const search::StepModelOptions& step_model) const {
   return {std::make_shared<search::LanguageStepModel>(model_->model, step_model),
@@ -106,14 +125,22 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   std::string& error = request.generated.error;
   error = text_error(prompt.text);
   if (request.done()) return request;
-  request.decode.source = prompt.ids.empty() ? prompt_ids(*model_, prompt.text) : prompt.ids;
+  try {
+    PromptIds read = prompt.ids.empty() ? ids_of(*model_, prompt) : PromptIds{prompt.ids};
+    request.decode.source = std::move(read.ids);
+    request.decode.rows = std::move(read.rows);
+  } catch (const DataError& refused) {
+    error = refused.what();
+    return request;
+  }
   request.decode.key = prompt.key;
   const int64_t tokens = std::ssize(request.decode.source);
   request.generated.prompt_tokens = tokens;
   error = length_error(tokens, model_->model->config().max_positions);
   if (error.empty() && options.max_new_tokens(tokens) < 1)
     error = concat("expected fewer tokens than max_length = ", options.max_length, ", found ", tokens);
-  if (error.empty()) error = ids_error(request.decode.source, model_->model->config().vocabulary);
+  if (error.empty())
+    error = ids_error(request.decode.source, model_->model->config().vocabulary, request.decode.rows.count());
   if (request.done()) return request;
   request.decode.options = after_prompt(options, tokens);
   if (options.grammar || !options.json_schema.empty()) {

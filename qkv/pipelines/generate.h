@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "qkv/pipelines/images/prompt_images.h"
 #include "qkv/pipelines/open_model.h"
 #include "qkv/search/engine/engine.h"
 
@@ -39,7 +40,9 @@ struct GenerateOptions {
 };
 
 struct Prompt {
-  std::string text = {};
+  std::string text = {};  // with a placeholder for each image (PromptImages)
+  std::vector<EncodedImageHandle> images = {};
+  bool special_tokens = true;     // whether the tokenizer adds those that it adds to every text
   std::vector<int32_t> ids = {};  // the prompt as token ids, used as they are in place of `text`; empty: none
   uint64_t key = 0;               // with the seed, determines all random numbers
   // Streams the completion: called with each piece of text as soon as it is final; pieces never split a
@@ -87,6 +90,10 @@ class TextGenerator {
   // The search recommended by the folder's generation_config.json, by default greedy. Throws the errors of
   // search_defaults() (qkv/pipelines/search_defaults.h).
   GenerateOptions default_options() const;
+
+  // An image for Prompt::images, of the bytes of a PNG or JPEG file; `name` is for messages. Throws DataError
+  // for a model that reads none, and those of data::decode_image() and PromptImages::encode().
+  EncodedImageHandle image(std::string_view bytes, const std::string& name) const;
 
   // An engine for requests of any generator of the same model. An engine serves one thread at a time.
   search::Engine make_engine(const search::EngineOptions& options = {},

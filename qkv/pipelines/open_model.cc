@@ -3,10 +3,12 @@
 #include <string>
 
 #include "qkv/base/error.h"
+#include "qkv/base/log.h"
 #include "qkv/models/dual_encoder.h"
 #include "qkv/models/hub/family.h"
 #include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/pipelines/images/prompt_images.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -60,10 +62,16 @@ std::shared_ptr<const models::TranslationModel> load_translation(const path& fol
 std::shared_ptr<const LoadedLanguageModel> load_language(const path& folder,
                                                          const models::LoadOptions& options) {
   std::shared_ptr<const models::LanguageModel> model = models::load_language_model(folder, options);
-  text::Tokenizer tokenizer = models::load_tokenizer(folder);
-  return std::make_shared<const LoadedLanguageModel>(
-      LoadedLanguageModel{folder, std::move(model), std::move(tokenizer),
-                          models::load_generation_defaults(folder, models::LengthsInclude::prompt)});
+  LoadedLanguageModel loaded{folder, std::move(model), models::load_tokenizer(folder),
+                             models::load_generation_defaults(folder, models::LengthsInclude::prompt)};
+  try {
+    loaded.images = load_prompt_images(folder, loaded.model->config(), loaded.tokenizer, options);
+    if (!loaded.images) loaded.no_images = concat(folder.string(), ": the model reads no images");
+  } catch (const Error& error) {  // the language model reads texts nevertheless
+    loaded.no_images = concat("images are not read: ", error.what());
+    log_warning(loaded.no_images);
+  }
+  return std::make_shared<const LoadedLanguageModel>(std::move(loaded));
 }
 
 std::shared_ptr<const LoadedTextEncoder> load_encoder(const path& folder,

@@ -22,6 +22,7 @@ struct DualEncoder;  // dual_encoder.h
 namespace qkv::pipelines {
 
 class OutputGrammars;
+class PromptImages;  // images/prompt_images.h
 std::shared_ptr<OutputGrammars> new_output_grammars();
 
 // Loaded folders, by kind. Encoder-decoders are models::TranslationModel.
@@ -31,6 +32,8 @@ struct LoadedLanguageModel {
   text::Tokenizer tokenizer;
   models::GenerationDefaults generation;                             // from generation_config.json
   std::shared_ptr<OutputGrammars> grammars = new_output_grammars();  // of completions, output_grammars.h
+  std::shared_ptr<const PromptImages> images = {};                   // null: the model reads none
+  std::string no_images = {};                                        // why it reads none
 };
 
 struct LoadedTextEncoder {

@@ -56,12 +56,19 @@ inline std::vector<int32_t> target_ids(const models::TranslationModel& model, st
   return ids;
 }
 
-// The ids of a text for a language model. For an empty text, the model's start token, if it has one.
-inline std::vector<int32_t> prompt_ids(const LoadedLanguageModel& model, const std::string& text) {
-  std::vector<int32_t> ids = model.tokenizer.encode(text).ids;
+// The prompt in place of an empty one: a language model's start token, if it has one.
+inline std::vector<int32_t> first_ids(const LoadedLanguageModel& model) {
   const std::vector<int32_t>& beginnings = model.model->config().bos_ids;
-  if (ids.empty() && !beginnings.empty()) ids.push_back(beginnings.front());
-  return ids;
+  return beginnings.empty() ? std::vector<int32_t>() : std::vector<int32_t>{beginnings.front()};
+}
+
+// The ids of a text for a language model.
+inline std::vector<int32_t> prompt_ids(const LoadedLanguageModel& model, const std::string& text,
+                                       bool special_tokens = true) {
+  text::EncodeOptions options;
+  options.special_tokens = special_tokens;
+  std::vector<int32_t> ids = model.tokenizer.encode(text, options).ids;
+  return ids.empty() ? first_ids(model) : ids;
 }
 
 }  // namespace qkv::pipelines

@@ -22,8 +22,8 @@ struct EnsembleSource : StepModel::Source {
   std::vector<std::unique_ptr<StepModel::Source>> parts;
 };
 
-std::unique_ptr<StepModel::Source> reopened(StepModel& model, Ids ids) {
-  std::unique_ptr<StepModel::Source> source = model.open(ids);
+std::unique_ptr<StepModel::Source> reopened(StepModel& model, const StepModel::Source& used_up) {
+  std::unique_ptr<StepModel::Source> source = model.open(used_up.ids, used_up.rows);
   if (source->unread > 0) {
     const StepModel::Chunk rest{source.get(), source->unread};
     model.read({&rest, 1});
@@ -44,8 +44,8 @@ EnsembleStepModel::EnsembleStepModel(std::vector<std::shared_ptr<StepModel>> mod
   }
 }
 
-void EnsembleStepModel::check(Ids source) const {
-  for (const auto& model : models_) model->check(source);
+void EnsembleStepModel::check(Ids source, const EmbeddedRows& rows) const {
+  for (const auto& model : models_) model->check(source, rows);
 }
 
 int64_t EnsembleStepModel::cache_bytes(const CacheNeed& need) const {
@@ -54,9 +54,9 @@ int64_t EnsembleStepModel::cache_bytes(const CacheNeed& need) const {
   return bytes;
 }
 
-std::unique_ptr<StepModel::Source> EnsembleStepModel::open(Ids source) {
+std::unique_ptr<StepModel::Source> EnsembleStepModel::open(Ids source, const EmbeddedRows& rows) {
   auto opened = std::make_unique<EnsembleSource>(source);
-  for (const auto& model : models_) opened->parts.push_back(model->open(source));
+  for (const auto& model : models_) opened->parts.push_back(model->open(source, rows));
   opened->count_unread();
   return opened;
 }
@@ -88,7 +88,7 @@ void EnsembleStepModel::admit(std::span<const std::unique_ptr<Source>> sources) 
   } catch (...) {
     for (size_t m = 0; m < admitted; ++m) {
       remove_last(*models_[m], sources.size());
-      for (auto& part : parts[m]) part = reopened(*models_[m], part->ids);  // admit() has used it up
+      for (auto& part : parts[m]) part = reopened(*models_[m], *part);  // admit() has used it up
     }
     // The engine retries them individually.
     for (size_t i = 0; i < sources.size(); ++i) {

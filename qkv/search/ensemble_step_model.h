@@ -16,9 +16,9 @@ class EnsembleStepModel : public StepModel {
   explicit EnsembleStepModel(std::vector<std::shared_ptr<StepModel>> models);
 
   int64_t vocabulary() const override { return models_.front()->vocabulary(); }
-  void check(Ids source) const override;
+  void check(Ids source, const EmbeddedRows& rows) const override;
   int64_t cache_bytes(const CacheNeed& need) const override;
-  std::unique_ptr<Source> open(Ids source) override;
+  std::unique_ptr<Source> open(Ids source, const EmbeddedRows& rows) override;
   void read(std::span<const Chunk> chunks) override;
   void admit(std::span<const std::unique_ptr<Source>> sources) override;
   Tensor step(const Tensor& ids) override;  // log-probabilities

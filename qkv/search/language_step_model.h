@@ -17,14 +17,15 @@ class LanguageStepModel : public StepModel {
                              const StepModelOptions& options = {});
 
   int64_t vocabulary() const override { return model_->config().vocabulary; }
-  // Throws UsageError for an empty prompt or one longer than the model's positions, DataError for an id
-  // outside the vocabulary.
-  void check(Ids prompt) const override;
+  // Throws UsageError for an empty prompt or one longer than the model's positions, and unless there is a row
+  // for each id below 0, none of them the last; DataError for an id outside the vocabulary.
+  void check(Ids prompt, const EmbeddedRows& rows) const override;
   int64_t cache_bytes(const CacheNeed& need) const override;
   void keep_prefixes(int64_t bytes) override { prefixes_.limit(bytes); }
   int64_t kept_bytes() const override { return prefixes_.bytes(); }
-  // read() consumes all tokens of a prompt but the last, which is the input of the first step.
-  std::unique_ptr<Source> open(Ids prompt) override;
+  // read() consumes all tokens of a prompt but the last, which is the input of the first step. Rows that
+  // attend to each other are read together, even beyond the chunk.
+  std::unique_ptr<Source> open(Ids prompt, const EmbeddedRows& rows) override;
   void read(std::span<const Chunk> chunks) override;
   void admit(std::span<const std::unique_ptr<Source>> prompts) override;
   Tensor step(const Tensor& ids) override { return model_->step(ids, state_); }

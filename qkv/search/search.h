@@ -174,7 +174,8 @@ struct NewToken {
 
 // A source to decode, with its options.
 struct Request {
-  std::vector<int32_t> source;  // ends in </s>, or a prompt
+  std::vector<int32_t> source;     // ends in </s>, or a prompt
+  models::EmbeddedRows rows = {};  // of the source's ids below 0 (language models)
   SearchOptions options = {};
   std::vector<int32_t> prefix = {};  // the forced beginning of the output; its log-probability counts as 0
   uint64_t key = 0;                  // with the seed, determines all random numbers

@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "qkv/models/language_model.h"
 #include "qkv/tensor/ragged.h"
 #include "qkv/text/tokenizer.h"
 
@@ -15,6 +17,7 @@ namespace qkv::search {
 
 using Ids = std::span<const int32_t>;  // a sequence of tokens
 
+using models::EmbeddedRows;
 using text::SpecialIds;
 
 // The score of a token that must not come next.
@@ -42,12 +45,14 @@ class StepModel {
  public:
   // A source between open() and admit(). The destructor frees its memory.
   struct Source {
-    explicit Source(Ids tokens) : ids(tokens.begin(), tokens.end()) {}
+    explicit Source(Ids tokens, EmbeddedRows of_tokens = {})
+        : ids(tokens.begin(), tokens.end()), rows(std::move(of_tokens)) {}
     virtual ~Source() = default;
     Source(const Source&) = delete;
     Source& operator=(const Source&) = delete;
 
     std::vector<int32_t> ids;
+    EmbeddedRows rows;
     int64_t unread = 0;  // tokens that read() has to consume before admit()
     int64_t reused = 0;  // tokens that open() found in a kept prefix
   };
@@ -60,8 +65,8 @@ class StepModel {
   virtual ~StepModel() = default;
 
   virtual int64_t vocabulary() const = 0;
-  // Throws UsageError or DataError for a source that the model cannot take.
-  virtual void check(Ids /*source*/) const {}
+  // Throws UsageError or DataError for a source that the model cannot take. `rows`: of its ids below 0.
+  virtual void check(Ids /*source*/, const EmbeddedRows& /*rows*/) const {}
   // Upper bound of the bytes of keys and values of a request; 0 for a model without a cache.
   virtual int64_t cache_bytes(const CacheNeed& /*need*/) const { return 0; }
 
@@ -73,8 +78,11 @@ class StepModel {
 
   // Admission has three steps: open(), read() and admit(). A source that can be read in parts has unread
   // tokens after open(); others are read by admit(). The cut into chunks does not affect results.
-  virtual std::unique_ptr<Source> open(Ids source) { return std::make_unique<Source>(source); }
-  // Lowers `unread` of each source. If it throws, the sources of the chunks are void.
+  virtual std::unique_ptr<Source> open(Ids source, const EmbeddedRows& /*rows*/) {
+    return std::make_unique<Source>(source);
+  }
+  // Lowers `unread` of each source, by more than asked where rows are read together. If it throws, the
+  // sources of the chunks are void.
   virtual void read(std::span<const Chunk> /*chunks*/) {}
   // Appends fully read sources to the requests, with one row each. If it throws, none of them is added.
   virtual void admit(std::span<const std::unique_ptr<Source>> sources) = 0;

@@ -15,7 +15,7 @@ TransformerStepModel::TransformerStepModel(std::shared_ptr<const models::Transfo
   cache_bytes({});  // throws where the cache's dtype does not fit the model
 }
 
-void TransformerStepModel::check(Ids source) const {
+void TransformerStepModel::check(Ids source, const EmbeddedRows& /*rows*/) const {
   const models::TransformerConfig& config = model_->config();
   if (source.empty()) throw UsageError("search: expected a source with at least one token, found none");
   for (const int32_t id : source) {

@@ -20,7 +20,7 @@ class TransformerStepModel : public StepModel {
   int64_t vocabulary() const override { return model_->config().target_vocabulary; }
   // Throws UsageError for an empty source, DataError for an id outside the vocabulary or a source longer than
   // the learned positions.
-  void check(Ids source) const override;
+  void check(Ids source, const EmbeddedRows& rows) const override;
   int64_t cache_bytes(const CacheNeed& need) const override;
   void admit(std::span<const std::unique_ptr<Source>> sources) override;
   Tensor step(const Tensor& ids) override;

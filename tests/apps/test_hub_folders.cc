@@ -32,9 +32,15 @@ TEST_P(HubFolders, ResultsAreThoseOfTransformers) {
   for (const json& recorded : json::parse(read_file(kHubFolders / GetParam() / "text_results.json"))) {
     std::vector<std::string> command = recorded["command"];
     command.insert(command.begin() + 1, (kHubFolders / GetParam()).string());
-    const std::string input = recorded.contains("image") ? concat(QKV_TEST_DATA "/data/golden/images/",
-                                                                  recorded["image"].get<std::string>())
-                                                         : recorded["input"].get<std::string>();
+    const auto image = [](const std::string& name) {
+      return concat(QKV_TEST_DATA "/data/golden/images/", name);
+    };
+    for (const std::string name : recorded.value("images", json::array())) {
+      command.emplace_back("--image");
+      command.push_back(image(name));
+    }
+    const std::string input =
+        recorded.contains("image") ? image(recorded["image"]) : recorded["input"].get<std::string>();
     const Outcome outcome = run_qkv(plus(command, {"--json", "--threads", "1"}), {.input = input + "\n"});
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     for (const char* needless : {"warning", "position_ids", "attn.bias", "attn.masked_bias", "inv_freq"})
@@ -42,7 +48,7 @@ TEST_P(HubFolders, ResultsAreThoseOfTransformers) {
     const std::vector<json> lines = json_lines(outcome.out);
     ASSERT_EQ(lines.size(), 1u);
     for (const auto& [key, value] : recorded.items()) {
-      if (key == "command" || key == "input" || key == "image") continue;
+      if (key == "command" || key == "input" || key.starts_with("image")) continue;
       expect_same(lines.front()[key], value, concat(input, ": ", key));
     }
   }

@@ -13,12 +13,14 @@ import shutil
 import sys
 import tempfile
 import zlib
+from functools import partial
 from pathlib import Path
 
 import hub_tokenizers as tokenizers
 import text_results
 import torch
 import transformers as hf
+import vision_folders
 from hub_tokenizers import write_json
 from PIL import Image
 from safetensors.torch import load_file, save_file
@@ -766,6 +768,9 @@ FOLDERS = {
     "deit-base-distilled-patch16-224": deit_distilled, "clip-vit-base-patch32": clip_base, "clip-vit-large-patch14": clip_large,
     "siglip-base-patch16-224": siglip_base, "siglip2-base-patch16-224": siglip2_base, "t5-small": t5_small, "flan-t5-small": flan_t5_small,
     "deberta-v3-small": deberta_v3_small, "nli-deberta-v3-small": nli_deberta,
+    **{name: partial(make, model=model) for name, make in (
+        ("llava-1.5-7b-hf", vision_folders.llava), ("SmolVLM-256M-Instruct", vision_folders.smolvlm),
+        ("gemma-3-4b-it", vision_folders.gemma3))},
     "opus-mt-en-de": opus_en_de, "opus-mt-en-ROMANCE": opus_en_romance}
 ELSEWHERE = ("tf_model.h5", "flax_model.msgpack", "pytorch_model.bin", "rust_model.ot", "onnx/model.onnx")
 

@@ -161,30 +161,47 @@ def llama3(folder):
     return size
 
 
-def smollm(folder):
+def smollm(folder, more=()):
     def finish(tokenizer, vocabulary):
-        tokenizer.add_special_tokens([special(t) for t in list(vocabulary)[:3]])
+        tokenizer.add_special_tokens([special(t) for t in (*list(vocabulary)[:3], *more)])
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
             pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
         tokenizer.decoder = decoders.ByteLevel()
 
-    return byte_level(folder, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], [], finish)
+    return byte_level(folder, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], [], finish) + len(more)
 
 
-def llama2(folder):
+def llama2(folder, more=()):
     merges, tokens = merges_of([f"▁{word}" for word in WORDS])
     letters = ["▁", *LETTERS, ".", ","]
     vocabulary = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *letters, *tokens]
     ids = {token: i for i, token in enumerate(dict.fromkeys(vocabulary))}
     tokenizer = Tokenizer(models.BPE(ids, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    tokenizer.add_special_tokens([special(t) for t in ("<unk>", "<s>", "</s>")])
+    tokenizer.add_special_tokens([special(t) for t in ("<unk>", "<s>", "</s>", *more)])
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
                                            decoders.Strip(" ", 1, 0)])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", ids["<s>"])])
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
-    return len(ids)
+    return len(ids) + len(more)
+
+
+def gemma(folder, more=()):
+    """A space is a part of the word after it, and none is added."""
+    merges, tokens = merges_of([*(f"▁{word}" for word in WORDS), *WORDS])
+    vocabulary = ["<pad>", "<eos>", "<bos>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "\n", "\n\n", "▁", *LETTERS,
+                  ".", ",", *tokens]
+    ids = {token: i for i, token in enumerate(dict.fromkeys(vocabulary))}
+    tokenizer = Tokenizer(models.BPE(ids, [("\n", "\n"), *merges], unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.add_special_tokens([special(t) for t in ("<pad>", "<eos>", "<bos>", "<unk>", *more)])
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<bos> $A", pair="<bos> $A <bos>:1 $B:1", special_tokens=[("<bos>", ids["<bos>"])])
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    return len(ids) + len(more)
 
 
 def sentencepiece_file(path, lines, size, **how):

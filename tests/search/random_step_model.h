@@ -51,7 +51,7 @@ class RandomStepModel : public StepModel {
   explicit RandomStepModel(const RandomModel& model) : model_(model) {}
 
   int64_t vocabulary() const override { return model_.vocabulary; }
-  void check(Ids source) const override {
+  void check(Ids source, const EmbeddedRows& /*rows*/) const override {
     if (source.empty()) throw UsageError("source: no tokens");
   }
 
@@ -60,7 +60,7 @@ class RandomStepModel : public StepModel {
     return need.source_tokens + need.rows * need.tokens;
   }
 
-  std::unique_ptr<Source> open(Ids source) override {
+  std::unique_ptr<Source> open(Ids source, const EmbeddedRows& /*rows*/) override {
     require_good(bad_open, source);
     auto opened = std::make_unique<CountedSource>(source, open_sources_);
     if (reads) opened->unread = std::ssize(source) - 1;

@@ -227,19 +227,19 @@ TEST(Generate, AKeptPrefixIsNotReadAgain) {
   LanguageStepModel step_model(model);
   step_model.keep_prefixes(1 << 20);
   const std::vector<int32_t> first{7, 8, 9, 10, 11, 12}, other{7, 8, 9, 20, 21};
-  const auto opened = step_model.open(first);
+  const auto opened = step_model.open(first, {});
   EXPECT_EQ(opened->unread, 5);
   const StepModel::Chunk chunk{opened.get(), 5};
   step_model.read(std::span(&chunk, 1));
   EXPECT_EQ(opened->unread, 0);
-  EXPECT_EQ(step_model.open(other)->unread, 1) << "7 8 9 are known, 21 is for the first step";
-  EXPECT_EQ(step_model.open(other)->reused, 3);
-  EXPECT_EQ(step_model.open(first)->unread, 0);
+  EXPECT_EQ(step_model.open(other, {})->unread, 1) << "7 8 9 are known, 21 is for the first step";
+  EXPECT_EQ(step_model.open(other, {})->reused, 3);
+  EXPECT_EQ(step_model.open(first, {})->unread, 0);
   LanguageStepModel forgetful(model);
-  const auto again = forgetful.open(first);
+  const auto again = forgetful.open(first, {});
   const StepModel::Chunk same{again.get(), 5};
   forgetful.read(std::span(&same, 1));
-  EXPECT_EQ(forgetful.open(first)->unread, 5);
+  EXPECT_EQ(forgetful.open(first, {})->unread, 5);
 }
 
 // A stack whose layers have these windows; 0: all positions.

@@ -61,7 +61,7 @@ Ragged all_of(const Sentences& sentences) {
 
 void admit(StepModel& step_model, const Sentences& sentences) {
   std::vector<std::unique_ptr<StepModel::Source>> sources;
-  for (const auto& sentence : sentences) sources.push_back(step_model.open(sentence));
+  for (const auto& sentence : sentences) sources.push_back(step_model.open(sentence, {}));
   step_model.admit(sources);
 }
 

@@ -8,6 +8,7 @@
 #include "apps/decode_options.h"
 #include "apps/line_results.h"
 #include "apps/sampling_options.h"
+#include "qkv/base/files.h"
 #include "qkv/pipelines/generate.h"
 
 namespace qkv::apps {
@@ -15,6 +16,7 @@ namespace {
 
 struct GenerateArguments {
   LineArguments lines;
+  std::vector<std::string> images;
   SearchArguments search;
   SamplingArguments sampling;
   std::string json_schema;
@@ -46,9 +48,9 @@ std::string generated_text(const pipelines::Generated& generated, const std::str
 
 // Reports, before a text is continued, that the model has fewer positions than requested tokens.
 void report_positions(const pipelines::TextGenerator& generator, const pipelines::GenerateOptions& options,
-                      const GenerateArguments& arguments, const std::string& text, int64_t line,
+                      const GenerateArguments& arguments, const pipelines::Prompt& prompt, int64_t line,
                       const LineOutput& output) {
-  const pipelines::GenerationRequest request = generator.prepare({.text = text}, options);
+  const pipelines::GenerationRequest request = generator.prepare(prompt, options);
   if (request.done()) return;
   const int64_t tokens = request.decode.options.max_new_tokens;
   const int64_t wanted = options.max_new_tokens(request.generated.prompt_tokens);
@@ -63,6 +65,8 @@ void report_positions(const pipelines::TextGenerator& generator, const pipelines
 void generate(const GenerateArguments& arguments) {
   const pipelines::TextGenerator generator(arguments.lines.model, arguments.lines.load);
   const pipelines::GenerateOptions options = options_of(generator, arguments);
+  std::vector<pipelines::EncodedImageHandle> images;
+  for (const std::string& file : arguments.images) images.push_back(generator.image(read_file(file), file));
   const bool streams = arguments.lines.texts.size() == 1 && !arguments.lines.json &&
                        options.search.nbest == 1 && options.search.beam == 1;
   bool shown = false;  // whether a streamed completion has begun; a prompt with an error has none
@@ -71,9 +75,9 @@ void generate(const GenerateArguments& arguments) {
       [&](std::span<const std::string> texts, std::span<const int64_t> lines, const LineOutput& output) {
         std::vector<pipelines::Prompt> prompts;
         for (size_t i = 0; i < texts.size(); ++i) {
-          prompts.push_back({.text = texts[i], .key = static_cast<uint64_t>(lines[i])});
+          prompts.push_back({.text = texts[i], .images = images, .key = static_cast<uint64_t>(lines[i])});
           if (arguments.search.given.has("max_new_tokens"))
-            report_positions(generator, options, arguments, texts[i], lines[i], output);
+            report_positions(generator, options, arguments, prompts.back(), lines[i], output);
         }
         if (streams) {
           prompts.front().on_text = [&](std::string_view text) {
@@ -105,6 +109,10 @@ void add_generate(Command& app) {
              "Another way to give a text; may be given several times (default: none)")
       ->excludes(lines.texts)
       ->excludes(lines.input);
+  add_option(
+      *command, "--image", arguments->images, "FILE",
+      "PNG or JPEG file in the place of <image>, or what the model has for it, in each text; may be given\n"
+      "several times (default: none)");
   add_search_options(*command, arguments->search);
   add_nbest(*command, arguments->search, "Completions per prompt, best first; equal texts once");
   add_prompt_options(*command, arguments->search.engine);

@@ -18,6 +18,7 @@
 #include "qkv/models/hub/parts/wrappers.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/models/translation_model.h"
+#include "qkv/models/vision_tower.h"
 #include "qkv/nn/low_rank.h"
 
 namespace qkv::models {
@@ -55,9 +56,15 @@ void keep_template(const fs::path& to) {
   fs::remove(to / kOld);
 }
 
+std::string whole_type(const fs::path& from) {
+  return ConfigReader(read_file(from / "config.json"), (from / "config.json").string())
+      .string("model_type", "");
+}
+bool is_wrapped(const fs::path& from) { return find_wrapper(whole_type(from)) != nullptr; }
+bool has_images(const fs::path& from) { return reads_images(whole_type(from)); }
+
 void copy_companions(const fs::path& from, const fs::path& to) {
-  const std::string config = read_file(from / "config.json");
-  const bool alone = unwrapped_config(config, (from / "config.json").string()) != config;
+  const bool alone = is_wrapped(from) && !has_images(from);
   for (const fs::path& path : files_in(from)) {
     if (fs::is_regular_file(path) && goes_along(path) && !(alone && is_of_images(path)))
       write_file_atomically(to / path.filename(), read_file(path));
@@ -130,6 +137,11 @@ void copy_others(const fs::path& from, const fs::path& to, const LoadOptions& op
   copy_modules(described, to, modules);
   if (const fs::path templates = "additional_chat_templates"; fs::is_directory(from / templates))
     copy_modules(from, to, {templates});
+}
+
+void save_language(const fs::path& to, const LanguageModel& model, std::string_view model_type,
+                   const fs::path& from) {
+  (has_images(from) ? save_with_images : save_language_model)(to, model, model_type, from);
 }
 
 // `save` writes config.json and the weights.
@@ -206,7 +218,7 @@ void write_changed(const fs::path& from, const fs::path& to, const LoadOptions& 
     throw UsageError(concat(from.string(), ": expected a language model, found another kind of model"));
   const auto model = load_language_model(from, options);
   change(*model);
-  write(from, to, options, model, save_language_model);
+  write(from, to, options, model, save_language);
 }
 
 void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& options, const Change& change) {
@@ -215,7 +227,7 @@ void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& opt
     case FolderKind::translation:
       return write_translation(from, to, options);
     case FolderKind::language:
-      return write(from, to, options, load_language_model(from, options), save_language_model);
+      return write(from, to, options, load_language_model(from, options), save_language);
     case FolderKind::encoder:
       return write(from, to, options, load_text_encoder(from, options), save_text_encoder);
     case FolderKind::image:

@@ -17,10 +17,8 @@
 namespace qkv::models {
 namespace {
 
-// The model_type of qkv's own format; followed by a hyphen, the prefix of a family's model_type for int8
-// weights.
+// The model_type of qkv's own format.
 constexpr std::string_view kOwn = "qkv";
-constexpr std::string_view kOwnLayout = "qkv-";
 
 // Throws for a folder without config.json, naming its contents.
 void refuse_without_config(const std::filesystem::path& folder) {

@@ -11,6 +11,7 @@
 #include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/opened_config.h"
 #include "qkv/models/hub/read_config.h"
+#include "qkv/models/vision_tower.h"
 
 namespace qkv::models {
 namespace {
@@ -36,10 +37,11 @@ WeightMap family_map(const FamilyOf<Config>& family, const Config& config, const
 template <class Config>
 WeightMap weight_map_of(const FamilyOf<Config>& family, const Config& config, const Stored& stored) {
   if (stored.layouts == Layouts::own) {
-    return stored.dual == nullptr ? WeightMap{.others_same = true}
-                                  : WeightMap{.others_same = true,
-                                              .own_prefix = own_prefix(stored.part),
-                                              .other_parts = {"text.", "image.", "logit_"}};
+    if (stored.dual == nullptr && stored.wrapper == nullptr) return {.others_same = true};
+    return {
+        .others_same = true,
+        .own_prefix = own_prefix(stored.part),
+        .other_parts = {"text.", "image.", "logit_", "model.", "multi_modal_projector.", "vision_tower."}};
   }
   WeightMap map = family_map(family, config, stored.wrapper);
   if (stored.dual != nullptr) map.other_parts = {"text_", "vision_model.", "visual_projection.", "logit_"};
@@ -139,8 +141,9 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const char* kin
     opened.weights = base.weights;
     opened.stored = base.stored;
   }
-  if (const Wrapper* wrapper = opened.stored.wrapper)
-    log_info(concat((folder / kConfig).string(), ": of the model of images \"", wrapper->model_type,
+  const Wrapper* around = opened.stored.wrapper;
+  if (around != nullptr && !(std::is_same_v<Model, LanguageModel> && reads_images(around->model_type)))
+    log_info(concat((folder / kConfig).string(), ": of the model of images \"", around->model_type,
                     "\" only the language model is opened (", family->model_type, "): images are not read"));
   const TensorFiles files = with_io_errors(
       [&] { return TensorFiles(folder, options.trainable ? MapFor::writing : MapFor::reading); });

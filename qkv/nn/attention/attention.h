@@ -114,10 +114,11 @@ class MultiheadAttention {
                  const Offsets& memory_offsets, const AttentionMask& mask, ForwardContext& context) const;
 
   // Prefill: processes the next positions of each row of a cache, x [tokens, d_model] -> [tokens, d_model];
-  // row i has positions from offsets.begin(i) on. Causal. A position's bits do not depend on how many are
-  // read at once. relative_bias: as in self_step().
+  // row i has positions from offsets.begin(i) on. Causal, and a position's bits do not depend on how many are
+  // read at once; or else the positions that are read together attend to each other (an image's).
+  // relative_bias: as in self_step().
   Tensor self_read(const Tensor& x, const Offsets& offsets, KeyValueCache& cache,
-                   const Tensor& relative_bias = {}) const;
+                   const Tensor& relative_bias = {}, bool causal = true) const;
   // One decoding step for each row of a cache: x [rows, d_model] -> [rows, d_model]. relative_bias: [heads, 2
   // n - 1] with n at least the length of the longest row.
   Tensor self_step(const Tensor& x, KeyValueCache& cache, const Tensor& relative_bias = {}) const;

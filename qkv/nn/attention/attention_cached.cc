@@ -31,7 +31,7 @@ Tensor cached_attention(const Tensor& query, std::span<const kernels::CacheRow> 
 }  // namespace
 
 Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, KeyValueCache& cache,
-                                     const Tensor& relative_bias) const {
+                                     const Tensor& relative_bias, bool causal) const {
   const Tensor first = cache.lengths();
   if (offsets.sequences() != cache.rows() || offsets.tokens() != x.rows()) {
     throw ShapeError(concat("attention: expected x of ", offsets.tokens(), " tokens for ", cache.rows(),
@@ -52,7 +52,8 @@ Tensor MultiheadAttention::self_read(const Tensor& x, const Offsets& offsets, Ke
     value = all.columns(key_width, value_width);
   }
   AttentionOptions options = description(true);
-  options.causal = options.fixed_order = true;
+  options.causal = causal;
+  options.fixed_order = true;
   if (relative_bias.defined()) options.relative_bias = relative_bias;
   options.query_offsets = offsets;
   options.key_offsets = cached;

@@ -49,7 +49,7 @@ void Engine::open_requests() {
 }
 
 void Engine::open(Sequence& sequence) {
-  sequence.source = model_->open(sequence.request.source);
+  sequence.source = model_->open(sequence.request.source, sequence.request.rows);
   sequence.reused_tokens = sequence.source->reused;
 }
 

@@ -49,7 +49,7 @@ int64_t Engine::queued_tokens() const {
 uint64_t Engine::submit(Request request) {
   const SearchOptions& options = request.options;
   options.validate();
-  model_->check(request.source);
+  model_->check(request.source, request.rows);
   if (!special_.start && request.source.empty()) {
     throw UsageError("search: expected a prompt with at least one token, found none");
   }
@@ -65,11 +65,11 @@ uint64_t Engine::submit(Request request) {
   if (options.coverage_penalty != 0 && !model_->has_cross_attention()) {
     throw UsageError("coverage_penalty: expected a model with attention over a source, found none");
   }
-  const int64_t bytes =
-      model_->cache_bytes({.source_tokens = std::ssize(request.source),
-                           .chunk_tokens = options_.prefill_tokens,
-                           .rows = max_rows(options),
-                           .tokens = options.limit(std::ssize(request.source), std::ssize(request.prefix))});
+  const int64_t bytes = model_->cache_bytes(
+      {.source_tokens = std::ssize(request.source),
+       .chunk_tokens = options_.prefill_tokens + (request.rows.both_directions ? request.rows.count() : 0),
+       .rows = max_rows(options),
+       .tokens = options.limit(std::ssize(request.source), std::ssize(request.prefix))});
   if (options_.cache_bytes > 0 && bytes > options_.cache_bytes) {
     throw UsageError(concat("request: expected one that needs at most the engine's cache_bytes of ",
                             options_.cache_bytes, ", found a need of ", bytes,

@@ -80,7 +80,8 @@ constexpr std::string_view kOfImages =
     "audio_token_id "
     "boa_token_id boi_token_id boi_token_index downsample_factor downsample_ratio eoa_token_id "
     "eoa_token_index eoi_token_id eoi_token_index ignore_index image_end_token_id image_grid_pinpoints "
-    "image_seq_length image_start_token_id image_token_id image_token_index mm_tokens_per_image "
+    "image_seq_len image_seq_length image_start_token_id image_token_id image_token_index "
+    "mm_tokens_per_image "
     "multimodal_projector_bias neftune_noise_alpha perceiver_config pixel_shuffle_factor "
     "projector_hidden_act qk_layer_norms scale_factor spatial_merge_size use_image_newline_parameter "
     "use_resampler video_end_token_id video_start_token_id video_token_id video_token_index vision_config "
@@ -134,8 +135,13 @@ Json inner_fields(const ConfigReader& outer, const Wrapper& wrapper, Json whole)
 
 }  // namespace
 
+std::string_view without_own(std::string_view model_type) {
+  if (model_type.starts_with(kOwnLayout)) model_type.remove_prefix(kOwnLayout.size());
+  return model_type;
+}
+
 const Wrapper* find_wrapper(std::string_view model_type) {
-  const auto found = std::ranges::find(kWrappers, model_type, &Wrapper::model_type);
+  const auto found = std::ranges::find(kWrappers, without_own(model_type), &Wrapper::model_type);
   return found == kWrappers.end() ? nullptr : &*found;
 }
 
@@ -174,7 +180,8 @@ std::string unwrapped_config(const std::string& text, const std::string& path) {
     if (outer.has(key)) config[key] = whole[key];
   }
   config.erase("architectures");
-  config["model_type"] = family;
+  const bool own = named->string() != wrapper->model_type;
+  config["model_type"] = concat(own ? kOwnLayout : "", family);
   if (wrapper->tied && (tied || !wrapper->tied_by_either)) config[kTied] = tied;
   if (type == kFusedExperts) {
     config["norm_topk_prob"] = true;  // whatever it says
@@ -209,6 +216,9 @@ WeightMap wrapped_map(WeightMap map, const Wrapper& wrapper, const nn::StackOpti
     rule.first_output = rule.ours.ends_with("fc1") ? mixed.d_ff : 0;
   }
   map.prefix = whole;
+  map.other_parts = {"model.connector.", "model.multi_modal_projector.", "model.vision_",
+                     "model.visual.",    "multi_modal_projector.",       "vision_",
+                     "visual."};
   for (const char* other : {"model.language_model.", "language_model.model.", "model."}) {
     if (other != whole) map.other_prefixes.emplace_back(other);
   }

@@ -28,7 +28,13 @@ struct Wrapper {
   bool own_logits = false;
 };
 
-// The wrapper with this model_type; null: none.
+// The prefix of a family's model_type for weights that its own folders cannot have (int8, blocks).
+inline constexpr std::string_view kOwnLayout = "qkv-";
+
+// A model_type without it.
+std::string_view without_own(std::string_view model_type);
+
+// The wrapper with this model_type, in any format; null: none.
 const Wrapper* find_wrapper(std::string_view model_type);
 
 // The text of a config.json; of a wrapper's, the language model's in the form of its own family. Throws
