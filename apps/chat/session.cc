@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/files.h"
 #include "qkv/base/thread.h"
 #include "qkv/nn/decoder.h"
 #include "qkv/pipelines/checks.h"
@@ -32,26 +33,28 @@ ChatSession::ChatSession(std::shared_ptr<const pipelines::LoadedLanguageModel> m
       engine_(generator_.make_engine(
           engine_options(*generator_.model().model, options_.step_model.cache_dtype), options_.step_model)) {}
 
-std::vector<int32_t> ChatSession::ids(std::span<const ChatMessage> messages) const {
-  return template_.ids(template_.render(messages, options_.prompt));
+pipelines::Prompt ChatSession::prompt(std::span<const ChatMessage> messages) const {
+  return {.text = template_.render(messages, options_.prompt),
+          .images = {images_.begin(), images_.end() - std::ssize(next_images_)},
+          .special_tokens = false};
 }
 
 Answer ChatSession::answer(const OnText& on_text, const Stop& stop) {
   wait_for_reading();
   Answer answer;
-  const std::string prompt = template_.render(messages_, options_.prompt);
-  pipelines::Prompt next{.text = prompt, .ids = template_.ids(prompt), .key = answers_++};
+  pipelines::Prompt next = prompt(messages_);
+  next.key = answers_++;
   const int64_t positions = generator_.model().model->config().max_positions;
-  answer.prompt_tokens = std::ssize(next.ids);
-  if (answer.prompt_tokens > positions) {
-    throw DataError(concat("the conversation takes ", answer.prompt_tokens, " tokens, more than the ",
-                           positions, " that the model can read"));
-  }
   next.on_text = [&](std::string_view text) {
     answer.text += text;
     on_text(text);
   };
   pipelines::GenerationRequest request = generator_.prepare(next, options_.generate);
+  answer.prompt_tokens = request.generated.prompt_tokens;
+  if (answer.prompt_tokens > positions) {
+    throw DataError(concat("the conversation takes ", answer.prompt_tokens, " tokens, more than the ",
+                           positions, " that the model can read"));
+  }
   if (request.done()) throw DataError(request.generated.error);
   const int64_t limit = request.decode.options.max_new_tokens;
   const uint64_t id = engine_.submit(request.decode);
@@ -77,13 +80,21 @@ Answer ChatSession::answer(const OnText& on_text, const Stop& stop) {
 }
 
 Answer ChatSession::ask(const std::string& text, const OnText& on_text, const Stop& stop) {
-  messages_.push_back({.role = "user", .content = text});
+  messages_.push_back(next_images_.empty() ? ChatMessage{.role = "user", .content = text}
+                                           : pipelines::message_with_images(text, next_images_));
+  std::vector<std::string> files = std::exchange(next_images_, {});
   try {
     return answer(on_text, stop);
   } catch (...) {
     messages_.pop_back();
+    next_images_ = std::move(files);
     throw;
   }
+}
+
+void ChatSession::add_image(const std::string& file) {
+  images_.push_back(generator_.image(read_file(file), file));
+  next_images_.push_back(file);
 }
 
 Answer ChatSession::retry(const OnText& on_text, const Stop& stop) {
@@ -108,22 +119,28 @@ void ChatSession::set_system(const char* option, const std::string& text) {
 void ChatSession::reset() {
   stop_reading();
   std::erase_if(messages_, [](const ChatMessage& message) { return message.role != "system"; });
+  images_.clear();
+  next_images_.clear();
 }
 
 // Reads what the next prompt begins with, whatever the user writes: what two prompts have in common.
 void ChatSession::read_ahead() {
-  std::vector<int32_t> prompt;
+  search::Request request;
   try {
     std::vector<ChatMessage> messages = messages_;
     messages.push_back({.role = "user", .content = "a"});
-    prompt = ids(messages);
+    request = generator_.prepare(prompt(messages), options_.generate).decode;
     messages.back().content = "b";
-    const std::vector<int32_t> other = ids(messages);
-    prompt.erase(std::ranges::mismatch(prompt, other).in1, prompt.end());
+    const std::vector<int32_t> other = generator_.prepare(prompt(messages), options_.generate).decode.source;
+    std::vector<int32_t>& ids = request.source;
+    ids.erase(std::ranges::mismatch(ids, other).in1, ids.end());
   } catch (const Error&) {
     return;  // a template that refuses it will say so in the next turn
   }
-  search::Request request{.source = std::move(prompt), .options = search::language_defaults()};
+  // All images come before, but those that the template omits.
+  const auto rows = std::ranges::count_if(request.source, [](int32_t id) { return id < 0; });
+  if (rows != request.rows.count() || (rows > 0 && request.source.back() < 0)) return;
+  request.options = search::language_defaults();
   request.options.max_new_tokens = 1;
   if (request.source.empty() ||
       std::ssize(request.source) >= generator_.model().model->config().max_positions)

@@ -47,6 +47,9 @@ class ChatSession {
   // ends it between steps. Throws DataError for what the template refuses and for a conversation that leaves
   // the model no position, UsageError for text that is not UTF-8; the conversation is then unchanged.
   Answer ask(const std::string& text, const OnText& on_text, const Stop& stop);
+  // Adds a PNG or JPEG file to the next message of the user. Throws IoError, and DataError for a damaged file
+  // and for a model that reads no images.
+  void add_image(const std::string& file);
   // Replaces the last answer by another one. Throws UsageError if there is none.
   Answer retry(const OnText& on_text, const Stop& stop);
   // The system message, which begins the conversation; empty: none. Throws UsageError naming the option for
@@ -58,7 +61,7 @@ class ChatSession {
 
  private:
   Answer answer(const OnText& on_text, const Stop& stop);
-  std::vector<int32_t> ids(std::span<const pipelines::ChatMessage> messages) const;
+  pipelines::Prompt prompt(std::span<const pipelines::ChatMessage> messages) const;
   void read_ahead();
   void wait_for_reading();
   void stop_reading();
@@ -68,6 +71,8 @@ class ChatSession {
   ChatSessionOptions options_;
   search::Engine engine_;
   std::vector<pipelines::ChatMessage> messages_;
+  std::vector<pipelines::EncodedImageHandle> images_;  // of all messages, and of the next one
+  std::vector<std::string> next_images_;               // files of the next message
   uint64_t answers_ = 0;
   std::thread reading_;
   std::atomic<bool> stops_reading_ = false;

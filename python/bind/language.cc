@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "python/bind/pipelines.h"
+#include "qkv/base/files.h"
 #include "qkv/base/json.h"
 #include "qkv/explain/tiles.h"
 #include "qkv/pipelines/chat.h"
@@ -106,8 +107,12 @@ class LanguageModel {
         *format, all, {.required = required || is_named, .parallel = parallel && !is_named}));
     return {*format, std::move(names)};
   }
-  std::vector<int32_t> prompt_ids(const std::string& prompt, const std::string& name) const {
-    return pipelines::ChatTemplate(model_->folder, model_->tokenizer, name).ids(prompt);
+  std::vector<pipelines::EncodedImageHandle> images(const Texts& files) const {
+    return released([&] {
+      std::vector<pipelines::EncodedImageHandle> all;
+      for (const std::string& file : files) all.push_back(generator_.image(read_file(file), file));
+      return all;
+    });
   }
 
   std::shared_ptr<explain::AttentionReport> attention(const std::string& text, int64_t tile) const {
@@ -239,24 +244,27 @@ void bind_language(nb::module_& module) {
       .def(
           "stream",
           [](const std::shared_ptr<LanguageModel>& model, std::string text, std::vector<int32_t> ids,
-             uint64_t key, const nb::dict& given) {
-            return streamed(model, {.text = std::move(text), .ids = std::move(ids), .key = key},
-                            model->options(nb::dict(given)));
+             const Texts& images, uint64_t key, const nb::dict& given) {
+            return streamed(
+                model,
+                {.text = std::move(text), .images = model->images(images), .ids = std::move(ids), .key = key},
+                model->options(nb::dict(given)));
           },
-          nb::arg("text"), nb::arg("ids"), nb::arg("key"), nb::arg("options"))
+          nb::arg("text"), nb::arg("ids"), nb::arg("images"), nb::arg("key"), nb::arg("options"))
       .def(
           "answer",
-          [](const std::shared_ptr<LanguageModel>& model, const std::string& prompt, const std::string& name,
-             uint64_t key, const nb::dict& given, const std::string& tools, bool required,
-             const std::string& only, bool parallel) {
+          [](const std::shared_ptr<LanguageModel>& model, const std::string& prompt, const Texts& images,
+             const std::string& name, uint64_t key, const nb::dict& given, const std::string& tools,
+             bool required, const std::string& only, bool parallel) {
             pipelines::GenerateOptions options = model->options(nb::dict(given), true);
             std::optional<pipelines::CallReader> reader;
             if (!tools.empty()) reader = model->call_tools(tools, required, only, parallel, name, options);
-            return streamed(model, {.ids = model->prompt_ids(prompt, name), .key = key}, options,
-                            std::move(reader));
+            return streamed(
+                model, {.text = prompt, .images = model->images(images), .special_tokens = false, .key = key},
+                options, std::move(reader));
           },
-          nb::arg("prompt"), nb::arg("template"), nb::arg("key"), nb::arg("options"), nb::arg("tools"),
-          nb::arg("required"), nb::arg("only"), nb::arg("parallel"))
+          nb::arg("prompt"), nb::arg("images"), nb::arg("template"), nb::arg("key"), nb::arg("options"),
+          nb::arg("tools"), nb::arg("required"), nb::arg("only"), nb::arg("parallel"))
       .def("score", &LanguageModel::score, nb::arg("texts"), without_gil)
       .def("tokenize", &LanguageModel::tokenize, nb::arg("text"))
       .def_prop_ro("model", &LanguageModel::model)

@@ -317,6 +317,16 @@ class Stream(Iterator[str]):
             yield piece
 
 
+def _images(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """The files of the images in a conversation, in their order."""
+    parts = [part for message in messages if isinstance(message.get("content"), list) for part in message["content"]]
+    images = [part for part in parts if isinstance(part, dict) and part.get("type") == "image"]
+    for image in images:
+        if not isinstance(image.get("path"), str):
+            raise _qkv.UsageError('messages: expected {"type": "image", "path": ...}, found an image without "path"')
+    return [image["path"] for image in images]
+
+
 class LanguageModel(Model):
     """A decoder: GPT-2, Llama, Qwen, ..."""
 
@@ -327,12 +337,15 @@ class LanguageModel(Model):
         self,
         prompt: str | Sequence[int],
         *,
+        images: Iterable[str | os.PathLike[str]] = (),
         key: int = 1,
         json_schema: dict[str, Any] | str | None = None,
         **options: Unpack[SearchOptions],
     ) -> Stream:
         """Continues a prompt, a text or token ids: an iterator of text.
 
+        images: paths of PNG and JPEG files, for models that read images: one for each "<image>" in the text, or what the
+            model has for it.
         key: with the seed, determines all random numbers.
         json_schema: a JSON schema, of which the output is a value; {"type": "object"}: any object.
         Options are those of `qkv generate`, by default the folder's: sample (bool), forbid (texts), stop_ids (token ids),
@@ -343,8 +356,10 @@ class LanguageModel(Model):
         """
         given = _with_schema(options, json_schema)
         if isinstance(prompt, str):
-            return Stream(self._core.stream(prompt, [], key, given))
-        return Stream(self._core.stream("", list(prompt), key, given))
+            return Stream(self._core.stream(prompt, [], [str(one) for one in images], key, given))
+        if list(images):
+            raise _qkv.UsageError("images: expected none beside token ids, found some")
+        return Stream(self._core.stream("", list(prompt), [], key, given))
 
     def chat(
         self,
@@ -359,7 +374,9 @@ class LanguageModel(Model):
         parallel_tool_calls: bool = True,
         **options: Unpack[SearchOptions],
     ) -> Stream:
-        """The answer to a conversation, [{"role": "user", "content": "..."}, ...]: an iterator of text.
+        """The answer to a conversation, [{"role": "user", "content": "..."}, ...]: an iterator of text. For models that read
+        images, a content may be a list of parts: {"type": "text", "text": "..."} and {"type": "image", "path": "..."}, a PNG or
+        JPEG file.
 
         template: the name of one of several chat templates of the folder.
         template_variables: of the template, {"enable_thinking": False}.
@@ -380,7 +397,8 @@ class LanguageModel(Model):
         given = _with_schema(options, json_schema)
         only = choice if named else ""
         described = _json("tools", shown) if shown else ""
-        return Stream(self._core.answer(prompt, template, key, given, described, choice == "required" and not named, only, bool(parallel_tool_calls)))
+        images = _images(messages)
+        return Stream(self._core.answer(prompt, images, template, key, given, described, choice == "required" and not named, only, bool(parallel_tool_calls)))
 
     def apply_chat_template(
         self,

@@ -206,6 +206,30 @@ def test_images_and_texts(command):
         model.tag("a")
 
 
+def test_images_are_in_prompts_and_messages():
+    model = qkv.open(ROOT / "tests" / "apps" / "golden" / "hub" / "SmolVLM-256M-Instruct")
+    rgb, gray = (str(ROOT / "tests/data/golden/images" / name) for name in ("rgb.png", "gray.png"))
+    first = model.generate("the man <image> runs", images=[rgb], max_new_tokens=5).text()
+    assert first == model.generate("the man <image> runs", images=[Path(rgb)], max_new_tokens=5).text()
+    assert first != model.generate("the man <image> runs", images=[gray], max_new_tokens=5).text()
+
+    def messages(path):
+        return [{"role": "user", "content": [{"type": "image", "path": path}, {"type": "text", "text": "the man"}]}]
+
+    prompt = model.apply_chat_template(messages(rgb))
+    assert prompt.count("<image>") == 1
+    answer = model.chat(messages(rgb), sample=False, max_new_tokens=5).text()
+    assert answer != model.chat(messages(gray), sample=False, max_new_tokens=5).text()
+    with pytest.raises(qkv.DataError, match="expected <image> for each of 0 images"):
+        model.generate("the <image>").text()
+    with pytest.raises(qkv.UsageError, match="without \"path\""):
+        model.chat([{"role": "user", "content": [{"type": "image"}]}])
+    with pytest.raises(qkv.UsageError, match="beside token ids"):
+        model.generate([1, 2], images=[rgb])
+    with pytest.raises(qkv.DataError, match="reads no images"):
+        qkv.open(MODELS / "llama").generate("a", images=[rgb])
+
+
 def test_a_chat_is_a_prompt_of_the_template(tmp_path, language):
     folder = linked(tmp_path / "chat", MODELS / "llama")
     messages = [{"role": "user", "content": "the man"}, {"role": "assistant", "content": "sleeps"}, {"role": "user", "content": "a dog"}]

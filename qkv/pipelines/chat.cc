@@ -225,6 +225,17 @@ GenerateOptions chat_options(const TextGenerator& generator) {
 
 std::map<std::string, std::string> chat_templates(const fs::path& folder) { return templates_of(folder); }
 
+ChatMessage message_with_images(const std::string& text, std::span<const std::string> files) {
+  std::string parts;
+  for (const std::string& file : files)
+    parts += concat(R"({"type": "image", "path": )", quoted_json(file), "}, ");
+  return {.role = "user",
+          .content = text,
+          .fields = {{"content",
+                      parse_json(concat("[", parts, R"({"type": "text", "text": )", quoted_json(text), "}]"),
+                                 "content")}}};
+}
+
 std::vector<ChatMessage> chat_messages(const JsonValue& list) {
   std::vector<ChatMessage> messages;
   for (const JsonValue& one : list.items()) {
@@ -245,8 +256,11 @@ std::vector<ChatMessage> chat_messages(const JsonValue& list) {
 std::string to_json(std::span<const ChatMessage> messages) {
   std::string json;
   for (const ChatMessage& message : messages) {
-    json += concat(json.empty() ? "[\n" : ",\n", R"(  {"role": )", quoted_json(message.role),
-                   R"(, "content": )", quoted_json(message.content), "}");
+    const auto parts =
+        std::ranges::find(message.fields, "content", &std::pair<std::string, JsonValue>::first);
+    json +=
+        concat(json.empty() ? "[\n" : ",\n", R"(  {"role": )", quoted_json(message.role), R"(, "content": )",
+               parts == message.fields.end() ? quoted_json(message.content) : parts->second.text(), "}");
   }
   return json.empty() ? "[]\n" : json + "\n]\n";
 }

@@ -27,6 +27,9 @@ struct ChatMessage {
   bool has_content = true;  // false: it is none, such as beside calls of tools
 };
 
+// A user's message: images, then a text. Its content is a list of parts, those of images with their files.
+ChatMessage message_with_images(const std::string& text, std::span<const std::string> files);
+
 // Reads [{"role": "user", "content": "..."}, ...]. Throws DataError naming the place for a message without a
 // role, and for a role that is no text.
 std::vector<ChatMessage> chat_messages(const JsonValue& list);

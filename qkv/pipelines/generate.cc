@@ -20,7 +20,6 @@ namespace {
 std::vector<int32_t> ids_in_text(const text::Tokenizer& tokenizer, search::Ids ids,
                                  std::span<const int32_t> spelled) {
   std::vector<int32_t> all(ids.begin(), ids.end());
-  std::erase_if(all, [](int32_t id) { return id < 0; });  // images
   if (spelled.empty()) return all;
   std::erase_if(
       all, [&](int32_t id) { return tokenizer.is_special(id) && !std::ranges::binary_search(spelled, id); });
@@ -126,7 +125,7 @@ GenerationRequest TextGenerator::prepare(const Prompt& prompt, const GenerateOpt
   error = text_error(prompt.text);
   if (request.done()) return request;
   try {
-    PromptIds read = prompt.ids.empty() ? ids_of(*model_, prompt) : PromptIds{prompt.ids};
+    PromptIds read = prompt.ids.empty() ? ids_of(*model_, prompt) : PromptIds{prompt.ids, prompt.rows};
     request.decode.source = std::move(read.ids);
     request.decode.rows = std::move(read.rows);
   } catch (const DataError& refused) {

@@ -44,7 +44,8 @@ struct Prompt {
   std::vector<EncodedImageHandle> images = {};
   bool special_tokens = true;     // whether the tokenizer adds those that it adds to every text
   std::vector<int32_t> ids = {};  // the prompt as token ids, used as they are in place of `text`; empty: none
-  uint64_t key = 0;               // with the seed, determines all random numbers
+  models::EmbeddedRows rows = {};  // of the ids below 0
+  uint64_t key = 0;                // with the seed, determines all random numbers
   // Streams the completion: called with each piece of text as soon as it is final; pieces never split a
   // character. Requires nbest 1, and greedy search or sampling.
   std::function<void(std::string_view)> on_text = {};

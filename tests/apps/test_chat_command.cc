@@ -114,6 +114,40 @@ TEST_F(ChatCommand, CommandsChangeTheConversation) {
   EXPECT_EQ(messages[2]["content"].get<std::string>() + "\n", saved.out);
 }
 
+TEST_F(ChatCommand, ImagesGoWithTheNextMessage) {
+  const std::string folder = QKV_TEST_DATA "/apps/golden/hub/SmolVLM-256M-Instruct",
+                    image = QKV_TEST_DATA "/data/golden/images/";
+  const auto answers = [&](const std::string& input, const std::vector<std::string>& more = {}) {
+    const Outcome outcome =
+        run_qkv(plus({"chat", folder, "--greedy", "--max-new-tokens", "4"}, more), {.input = input});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string with = answers("the man\n", {"--image", image + "rgb.png"});
+  EXPECT_NE(with, answers("the man\n"));
+  EXPECT_EQ(with, answers("/image " + image + "rgb.png\nthe man\n"));
+  EXPECT_NE(with, answers("/image " + image + "rgba.png\nthe man\n"));
+  const std::string saved = (scratch_ / "saved.json").string();
+  const std::string both = answers(concat("the man\n/image ", image, "gray.png\na dog\n/save ", saved, "\n"),
+                                   {"--image", image + "rgb.png"});
+  EXPECT_EQ(both.substr(0, with.size()), with);
+  const nlohmann::json messages = nlohmann::json::parse(read_file(saved));
+  ASSERT_EQ(messages.size(), 4U);
+  EXPECT_EQ(messages[2]["content"][0], (nlohmann::json{{"type", "image"}, {"path", image + "gray.png"}}));
+  EXPECT_EQ(messages[2]["content"][1]["text"], "a dog");
+
+  const Outcome missing =
+      run_qkv({"chat", folder, "--greedy", "--max-new-tokens", "4"},
+              {.input = concat("/image ", image, "rgb.png\n/image nothing.png\n/image\nthe man\n")});
+  EXPECT_EQ(missing.out, with) << "the conversation goes on";
+  EXPECT_EQ(missing.status, 1);
+  expect_parts(missing.err, {"nothing.png", "/image: expected the name of a file"});
+  const Outcome blind =
+      run_qkv({"chat", (scratch_ / "model").string(), "--image", image + "rgb.png"}, {.input = "a\n"});
+  EXPECT_EQ(blind.status, 1);
+  expect_parts(blind.err, {"rgb.png", "reads no images"});
+}
+
 TEST_F(ChatCommand, AMessageThatFailsLeavesTheConversation) {
   const std::string input = concat("Who?\n/nonsense\n/system b\xff\n/retry\n/save\n/save ",
                                    path("none/said.json"), "\nb\xff\nWhere?\n");

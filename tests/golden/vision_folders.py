@@ -167,3 +167,21 @@ def gemma3(folder, model):
     return continuations(folder, hf.Gemma3ImageProcessorPil, hf.Gemma3Processor, [
         ("the man <start_of_image> in the house and the man and a dog and the red house", ["rgb.png"]),
         ("<start_of_image><start_of_image>a dog", ["rgba.png", "gray.png"])], image_seq_length=9)
+
+
+def tile_grids():
+    """Of images of these sizes, in tiles of 364 and of 512 pixels: [height, width, rows, columns]."""
+    result = []
+    for side, edge in ((364, 1456), (512, 2048), (100, 300)):
+        processor = hf.Idefics3ImageProcessorPil(size={"longest_edge": edge}, max_image_size={"longest_edge": side})
+        sizes = [(1, 1), (1, 900), (900, 1), (333, 333), (333, 334), (480, 640), (640, 480), (1080, 1920), (17, 3000), (1000, 999),
+                 (511, 257), (200, 900), (901, 299)]
+        for height, width in sizes:
+            found = processor(Image.new("RGB", (width, height)), return_row_col_info=True)
+            result.append([edge, side, height, width, found["rows"][0][0], found["cols"][0][0]])
+    return result
+
+
+if __name__ == "__main__":
+    lines = ",\n".join(f"  {one}" for one in tile_grids())
+    Path("tests/models/golden/images/tile_grids.json").write_text(f"[\n{lines}\n]\n")

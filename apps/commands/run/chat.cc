@@ -33,6 +33,7 @@ struct ChatArguments {
   GivenFields search, sampling;
   DType cache_dtype = DType::f32;
   std::string json_schema;
+  std::vector<std::string> images;
 };
 
 // JSON, or else text.
@@ -83,6 +84,7 @@ ChatSessionOptions options_of(const pipelines::TextGenerator& generator, const C
 constexpr const char* kHelp =
     "/reset        begin another conversation, with the same system message\n"
     "/retry        answer the last message again\n"
+    "/image FILE   add a PNG or JPEG file to the next message\n"
     "/system TEXT  set the system message; without TEXT: remove it\n"
     "/save FILE    write the messages as JSON\n"
     "/help         this list\n"
@@ -150,16 +152,28 @@ class Terminal {
       session_.reset();
     } else if (name == "/system") {
       session_.set_system("/system", value);
+    } else if (name == "/image") {
+      add_image(value);
     } else if (name == "/retry") {
       show([&](const auto& on_text, const auto& stop) { return session_.retry(on_text, stop); });
     } else if (name == "/save") {
       save(value);
     } else {
       throw UsageError(
-          concat(expected_one_of({"/reset", "/retry", "/system", "/save", "/help", "/exit"}, name),
+          concat(expected_one_of({"/reset", "/retry", "/image", "/system", "/save", "/help", "/exit"}, name),
                  "; // begins a message with /"));
     }
     return true;
+  }
+
+  void add_image(const std::string& file) {
+    if (file.empty()) throw UsageError("/image: expected the name of a file, found none");
+    try {
+      session_.add_image(file);
+    } catch (const IoError& error) {
+      throw UsageError(error.what());  // the conversation goes on
+    }
+    say(concat(file, " goes with the next message"));
   }
 
   void save(const std::string& file) {
@@ -208,6 +222,7 @@ void chat(const ChatArguments& arguments) {
   options.read_ahead = stdin_is_terminal();
   ChatSession session(model, std::move(options));
   session.set_system("--system", arguments.system);
+  for (const std::string& file : arguments.images) session.add_image(file);
   Terminal terminal(session);
   if (terminal.interactive()) say("/help lists the commands, Ctrl-D ends");
   if (!terminal.run() && !terminal.interactive()) throw ExitStatus{1};
@@ -227,6 +242,10 @@ void add_chat(Command& app) {
   add_model_argument(*command, arguments->model, ModelPath::folder_or_gguf, "with a chat template");
   add_option(*command, "--system", arguments->system, "TEXT",
              "System message, which begins the conversation (default: none)");
+  add_option(
+      *command, "--image", arguments->images, "FILE",
+      "PNG or JPEG file for the first message, for models that read images; may be given several times\n"
+      "(default: none)");
   add_option(*command, "--set", arguments->variables, "NAME=VALUE",
              "Variable of the chat template, JSON or text, such as enable_thinking=false; may be given\n"
              "several times (default: none)");

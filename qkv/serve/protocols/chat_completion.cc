@@ -9,6 +9,7 @@
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/search_defaults.h"
 #include "qkv/pipelines/tools/tools.h"
+#include "qkv/serve/protocols/chat_messages.h"
 #include "qkv/serve/protocols/openai_fields.h"
 #include "qkv/serve/service.h"
 
@@ -95,65 +96,6 @@ constexpr CompletionForm kChatForm{.id_prefix = "chatcmpl-",
                                    .choice = chat_choice,
                                    .delta = chat_delta,
                                    .opening = chat_opening};
-
-// ---- Messages
-
-constexpr std::array kRoles{"system", "developer", "user", "assistant", "tool"};
-
-// A text, or a list of parts that are texts, which line ends join, as in vLLM.
-std::string content_of(const JsonValue& content) {
-  if (content.is_string()) return content.string();
-  if (!content.is_array()) content.fail("a text or a list of parts of type \"text\"");
-  std::string text;
-  for (const JsonValue& part : content.items()) {
-    if (part["type"].string() != "text") part["type"].fail("\"text\", as no other part is supported");
-    part.members([](std::string_view name, const JsonValue& value) {
-      if (name != "type" && name != "text") value.fail("none, as a part of type \"text\" has only a text");
-    });
-    if (!text.empty()) text += '\n';
-    text += part["text"].string();
-  }
-  return text;
-}
-
-pipelines::ChatMessage message_of(const JsonValue& given,
-                                  const std::optional<pipelines::CallFormat>& format) {
-  const std::string role = given["role"].string();
-  if (std::ranges::find(kRoles, role) == kRoles.end()) {
-    std::string roles;
-    for (const char* one : kRoles) roles += concat(roles.empty() ? "" : ", ", one);
-    given["role"].fail(concat("one of ", roles));
-  }
-  const std::optional<JsonValue> calls = given.find("tool_calls");
-  if (calls && !calls->is_array()) calls->fail("a list of calls");
-  const bool has_calls = calls && calls->size() > 0;
-  if (has_calls && role != "assistant") calls->fail("none, as only an assistant calls tools");
-  if (has_calls && !format) calls->fail("none, as the model's chat template shows no calls of tools");
-  const std::string content = has_calls && !given.has("content") ? "" : content_of(given["content"]);
-  pipelines::ChatMessage message{role, content};
-  if (has_calls) message = pipelines::message_with_calls(*format, content, pipelines::tool_calls_of(*calls));
-  given.members([&](std::string_view name, const JsonValue& value) {
-    // Clients send an earlier answer back with its empty fields.
-    const bool is_neutral = value.is_null() || (value.is_array() && value.size() == 0);
-    if (name == "role" || name == "content" || name == "tool_calls" || is_neutral) return;
-    if (name != "name" && name != "tool_call_id" && name != "reasoning_content")
-      value.fail("none, as it is not supported");
-    if (!value.is_string()) value.fail("a text");
-    message.fields.emplace_back(name, value);
-  });
-  return message;
-}
-
-// `continued`: the answer continues the last message.
-std::vector<pipelines::ChatMessage> messages_of(const JsonValue& given, bool continued,
-                                                const std::optional<pipelines::CallFormat>& format) {
-  if (!given.is_array() || given.size() == 0) given.fail("a list of at least one message");
-  std::vector<pipelines::ChatMessage> messages;
-  for (const JsonValue& one : given.items()) messages.push_back(message_of(one, format));
-  if (continued && given.items().back().has("tool_calls") && given.items().back()["tool_calls"].size() > 0)
-    given.items().back()["tool_calls"].fail("none, as the answer continues the last message");
-  return messages;
-}
 
 // ---- The request
 
@@ -247,8 +189,7 @@ void complete_chat(Service& service, const ExchangeHandle& exchange) {
   pipelines::ChatTemplateOptions prompting = template_options(fields);
   refuse_unsupported(fields);
   const ModelHandle model = chat_model(service, name);
-  const std::vector<pipelines::ChatMessage> messages =
-      messages_of(given, prompting.continue_final_message, model->pipelines().calls);
+  ChatMessages messages = messages_of(given, prompting.continue_final_message, *model);
   const pipelines::TextGenerator& generator = *model->pipelines().generator;
   CompletionOptions options;
   options.model = model->name();
@@ -266,11 +207,22 @@ void complete_chat(Service& service, const ExchangeHandle& exchange) {
     options.top_logprobs = static_cast<int>(*top);
   }
   fields.done();
-  const pipelines::ChatTemplate& chat = *model->pipelines().chat;
-  const std::string text = chat.render(messages, prompting);
+  const std::string text = model->pipelines().chat->render(messages.messages, prompting);
   require_result(pipelines::text_error(text), "messages", 0, false);
-  const pipelines::Prompt prompt{.ids = chat.ids(text)};
-  complete(model, exchange, kChatForm, {&prompt, 1}, std::move(options));
+  pipelines::Prompt prompt{.text = text, .special_tokens = false};
+  if (messages.images.empty()) return complete(model, exchange, kChatForm, {&prompt, 1}, std::move(options));
+  // The serial worker encodes images, so that neither the handlers nor the decoder wait for them.
+  const CallHandle call = exchange->call(model);
+  model->serial().submit(
+      call, {.run =
+                 [model, exchange, call, prompt, options, images = std::move(messages.images)]() mutable {
+                   for (const ImageFile& one : images) {
+                     call->require_wanted();
+                     prompt.images.push_back(model->pipelines().generator->image(one.bytes, one.name));
+                   }
+                   complete(model, exchange, kChatForm, {&prompt, 1}, std::move(options));
+                 },
+             .on_failed = [exchange](const std::exception_ptr& error) { exchange->fail(error); }});
 }
 
 }  // namespace
@@ -280,7 +232,7 @@ Route chat_completions_route() {
   fields.insert(fields.begin() + 1,
                 required("messages",
                          R"([{role: "system" | "developer" | "user" | "assistant" | "tool",
-  content?: string | [{type: "text", text: string}] | null, name?: string | null, tool_call_id?: string | null,
+  content?: string | [{type: "text", text: string} | {type: "image_url", image_url: {url: string, detail?: any}}] | null, name?: string | null, tool_call_id?: string | null,
   reasoning_content?: string | null, tool_calls?: [{id?: string | null, type?: "function" | null,
   function: {name: string, arguments: string}}] | null}](1..))"));
   fields.insert(

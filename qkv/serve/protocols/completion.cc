@@ -99,7 +99,7 @@ class CompletionHandler {
       if (options_.echo)
         echoes_.push_back(prompts[p].ids.empty() ? prompts[p].text : tokenizer().decode(prompts[p].ids));
       for (size_t j = 0; j < options_.choices; ++j) {
-        prompts_.push_back({.ids = read.decode.source, .key = prompts_.size() + 1});
+        prompts_.push_back({.ids = read.decode.source, .rows = read.decode.rows, .key = prompts_.size() + 1});
         choices_.emplace_back(options_, tokenizer());
       }
     }

@@ -21,6 +21,8 @@ ResponseJson model_json(const ServedModel& model) {
   ResponseJson one{{"id", model.name()}, {"object", "model"},    {"created", model.created()},
                    {"owned_by", "qkv"},  {"kind", model.kind()}, {"tasks", model.tasks()}};
   if (const auto& filler = model.pipelines().mask_filler) one["mask_token"] = filler->mask_token();
+  if (const auto& generator = model.pipelines().generator; generator && generator->model().images)
+    one["images"] = true;  // in the messages of chats
   // Its files say how to compute the vector of a sentence.
   if (model.pipelines().embedder && models::read_model_file(model.folder(), "modules.json"))
     one["sentence_transformers"] = true;
