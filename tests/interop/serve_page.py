@@ -100,7 +100,7 @@ for (const e of document.querySelectorAll('button, select, input, textarea')) {
   const label = e.getAttribute('aria-label') || e.labels?.[0]?.textContent || e.textContent;
   if (!label.trim()) problems.push(`no label: ${name(e)}`);
 }
-if (document.querySelector('main script, main img, #menu script, #tip script')) problems.push('markup came through');
+if (document.querySelector('main script, main img:not(.thumbnails img), #menu script, #tip script')) problems.push('markup came through');
 return problems;
 """
 
@@ -495,6 +495,19 @@ def check_chat(page, server):
     page.fill("#chat-max_tokens", "3")
     page.submit("chat", "Hello again")
     page.expect(page.one("#chat-stage").text == "Ended at the limit", "the limit is named")
+    page.console()
+    # Images go with the next message, and stay with it.
+    page.fill("#chat-max_tokens", "")
+    page.one("#chat-files").send_keys(f"{page.image}\n{page.image}")
+    page.wait("document.querySelectorAll('#chat-images img').length === 2", "two images are added")
+    page.all("#chat-images button")[1].click()
+    page.expect(len(page.all("#chat-images img")) == 1 and page.active("e.closest('#chat-images') !== null"), "one is removed; focus stays there")
+    page.snap("chat-images")
+    page.submit("chat", "What is this?")
+    sent = server.seen[-1][1]["messages"][-1]["content"]
+    page.expect([part["type"] for part in sent] == ["image_url", "text"] and sent[0]["image_url"]["url"].startswith("data:image/"), "it is sent")
+    page.expect("1 images and What is this?" in page.run(said)[-1], "with the text")
+    page.expect(len(page.all("#chat-log .turn.user img")) == 1 and not page.all("#chat-images img"), "it is in the log")
     page.console()
     # Errors stay out of the history; the message can be sent again.
     page.submit("chat", "refuse this")

@@ -171,6 +171,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send({"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "qkv", "kind": kind,
                                                    "tasks": tasks,
                                                    **({"mask_token": "[MASK]"} if "fill-mask" in tasks else {}),
+                                                   **({"images": True} if "chat" in tasks else {}),
                                                    **({"sentence_transformers": True} if "minilm" in name else {})} for name, kind, tasks in MODELS if name in self.server.models]})
 
     def do_POST(self):
@@ -251,6 +252,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def chat(self, body):
         last = body["messages"][-1]["content"]
+        if isinstance(last, list):
+            images = [part for part in last if part["type"] == "image_url" and part["image_url"]["url"].startswith("data:image/")]
+            last = f"{len(images)} images and {last[-1]['text']}"
         if "refuse" in last:
             raise Refused("messages: expected at most 2048 tokens, found 4000")
         said = f"Answer {len(body['messages'])} to <b>{last}</b>."

@@ -369,6 +369,7 @@ $('tabs').addEventListener('keydown', event => {
 $('model').onchange = event => {
   chosen[task] = event.target.value;
   if (task in READ) openRead();
+  if (task === 'chat') showChat();
   if (task === 'image') {
     show('image-form', readsLabels());
     if (image.file) openImage(image.file);
@@ -845,7 +846,7 @@ onSubmit('translate', translate);
 
 // ---- Chat ----------------------------------------------------------------------------------------------------------
 
-// The turns of the conversation: {role, text, model, note}. A reload keeps them.
+// The turns of the conversation: {role, text, images, model, note}. A reload keeps them. Images are URLs with their data.
 const CHAT = 'qkv-chat';
 let turns = [];
 try { turns = JSON.parse(sessionStorage.getItem(CHAT)) || []; } catch { /* not ours */ }
@@ -863,6 +864,11 @@ function marked(text) {
       k % 2 ? part[0] === '`' ? element('code', '', part.slice(1, -1)) : element('strong', '', part.slice(2, -2)) : part);
   });
 }
+function thumbnails(urls) {
+  const list = element('div', 'thumbnails');
+  list.append(...urls.map((url, i) => Object.assign(element('img'), {src: url, alt: `Image ${i + 1}`})));
+  return list;
+}
 function turnElement(turn) {
   const box = element('article', `turn ${turn.role}`, element('h3', '', turn.role === 'user' ? 'You' : turn.model));
   const said = Object.assign(element('div', 'said'), {dir: 'auto'}), button = element('button', 'plain small', 'Copy');
@@ -872,6 +878,7 @@ function turnElement(turn) {
     button.textContent = await copy(turn.text) ? 'Copied' : 'Not allowed';
     setTimeout(() => { button.textContent = 'Copy'; }, 1500);
   };
+  if (turn.images?.length) box.append(thumbnails(turn.images));
   box.append(said);
   if (turn.role === 'assistant') box.append(button);
   turn.draw = () => {
@@ -894,6 +901,7 @@ function turnElement(turn) {
 function showChat() {
   const log = $('chat-log'), busy = $('chat-card').classList.contains('busy');
   if (log.children.length !== turns.length) log.replaceChildren(...turns.map(turnElement));
+  showAdded();
   show('chat-empty', !turns.length);
   show('chat-log', turns.length > 0);
   for (const id of ['chat-copy', 'chat-reset']) show(id, turns.length > 0);
@@ -901,8 +909,10 @@ function showChat() {
   $('chat-stats').textContent = turns.at(-1)?.note || '';
   log.scrollTop = log.scrollHeight;
 }
+const messageOf = ({role, text, images}) => ({role, content: images?.length
+  ? [...images.map(url => ({type: 'image_url', image_url: {url}})), {type: 'text', text}] : text});
 function chatBody() {
-  const body = {model: modelOf('chat').id, messages: turns.map(({role, text}) => ({role, content: text})), stream: true,
+  const body = {model: modelOf('chat').id, messages: turns.map(messageOf), stream: true,
                 stream_options: {include_usage: true}};
   if ($('chat-system').value.trim()) body.messages.unshift({role: 'system', content: $('chat-system').value});
   for (const name of ['temperature', 'top_k', 'top_p', 'min_p', 'seed', 'max_tokens']) {
@@ -974,14 +984,76 @@ function answer() {
   });
 }
 function keepTurns() {
-  const plain = turns.map(({role, text, model, note}) => ({role, text, model, note}));
+  const plain = turns.map(({role, text, images, model, note}) => ({role, text, images, model, note}));
   try { sessionStorage.setItem(CHAT, JSON.stringify(plain)); } catch { /* too long to keep */ }
 }
+// Images of the next message. The server reads PNG and JPEG: others, and large ones, become JPEG of at most 2048 pixels a side.
+let added = [];
+const AS_IT_IS = 1 << 20, LONGEST = 2048;
+async function imageUrl(file) {
+  if (['image/png', 'image/jpeg'].includes(file.type) && file.size <= AS_IT_IS) {
+    return new Promise((done, failed) => {
+      const reader = new FileReader();
+      reader.onload = () => done(reader.result);
+      reader.onerror = () => failed(reader.error);
+      reader.readAsDataURL(file);
+    });
+  }
+  const bitmap = await createImageBitmap(file), shrink = Math.min(1, LONGEST / Math.max(bitmap.width, bitmap.height));
+  const canvas = Object.assign(element('canvas'), {width: Math.max(1, Math.round(bitmap.width * shrink)), height: Math.max(1, Math.round(bitmap.height * shrink))});
+  const context = canvas.getContext('2d');
+  context.fillStyle = '#fff';
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+  return canvas.toDataURL('image/jpeg', .92);
+}
+function showAdded() {
+  const list = $('chat-images');
+  show('chat-add', Boolean(modelOf('chat')?.images));
+  show('chat-images', added.length > 0);
+  list.replaceChildren(...added.map((url, i) => {
+    const button = element('button');
+    button.type = 'button';
+    button.setAttribute('aria-label', `Remove image ${i + 1}`);
+    button.append(Object.assign(element('img'), {src: url, alt: ''}));
+    button.onclick = () => {
+      added.splice(i, 1);
+      showAdded();
+      (list.children[Math.min(i, added.length - 1)] || $('chat-text')).focus();
+    };
+    return button;
+  }));
+}
+async function addImages(files) {
+  show('chat-error', false);
+  for (const file of files) {
+    try {
+      added.push(await imageUrl(file));
+    } catch {
+      $('chat-error').textContent = `${file.name}: the browser cannot read this image.`;
+      show('chat-error');
+    }
+  }
+  showAdded();
+  $('chat-text').focus();
+}
+$('chat-files').onchange = event => {
+  addImages([...event.target.files]);
+  event.target.value = '';
+};
+$('chat-text').addEventListener('paste', event => {
+  const files = [...event.clipboardData.files].filter(file => file.type.startsWith('image/'));
+  if (!files.length || !modelOf('chat').images) return;
+  event.preventDefault();
+  addImages(files);
+});
 function sendMessage() {
   const text = $('chat-text').value;
   if (!text.trim()) { $('chat-text').focus(); return; }
   running.chat?.abort();
-  turns.push({role: 'user', text});
+  turns.push({role: 'user', text, images: added});
+  added = [];
+  showAdded();
   $('chat-text').value = '';
   $('chat-text').dispatchEvent(new Event('input'));
   keepTurns();
@@ -1005,6 +1077,7 @@ $('chat-again').onclick = () => {
 $('chat-reset').onclick = () => {
   running.chat?.abort();
   turns = [];
+  added = [];
   keepTurns();
   show('chat-error', false);
   $('chat-stage').textContent = '';
