@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "qkv/base/files.h"
+#include "qkv/base/log.h"
 #include "qkv/pipelines/generate.h"
 #include "tests/support/scratch.h"
 
@@ -143,6 +145,23 @@ TEST(PromptImages, ATextGoesOnAfterAnImage) {
                       .images = {generator.model().images->encode(image_named("rgb.png"))}};
   const Generated found = generator({&prompt, 1}, generator.default_options()).front();
   expect_parts(found.error, {"prompt: expected a token at the end, found the row of an image"});
+}
+
+TEST(PromptImages, AWindowHoldsAnImage) {
+  const qkv::testing::Scratch scratch;
+  std::filesystem::copy(kData / "apps/golden/hub/gemma-3-4b-it", scratch / "model");
+  std::string config = read_file(scratch / "model/config.json");
+  config.replace(config.find("\"sliding_window\": 16"), 20, "\"sliding_window\": 8");
+  scratch.write("model/config.json", config);
+  std::vector<std::string> log;
+  set_log_sink([&](LogLevel, const std::string& message) { log.push_back(message); });
+  const TextGenerator generator(scratch / "model");
+  set_log_sink({});
+  ASSERT_EQ(log.size(), 1U);
+  expect_parts(log[0], {"images are not read", "sliding_window", "9 rows", "8"});
+  expect_parts(message_of<DataError>([&] { generator.image("", "cat.png"); }), {"cat.png", "sliding_window"});
+  const Prompt text{.text = "a man"};
+  EXPECT_EQ(generator({&text, 1}, generator.default_options()).front().error, "") << "texts are read";
 }
 
 TEST(PromptImages, OtherModelsReadNone) {

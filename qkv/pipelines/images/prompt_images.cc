@@ -56,12 +56,12 @@ std::string token_of(const text::Tokenizer& tokenizer, int32_t id) {
 }  // namespace
 
 PromptImages::PromptImages(models::ImageReading reading, models::TileProcessor processor,
-                           text::Tokenizer tokenizer, int64_t max_positions)
+                           text::Tokenizer tokenizer, const models::LanguageModelConfig& language)
     : tower_(std::move(reading.tower)),
       places_(reading.places),
       processor_(std::move(processor)),
       tokenizer_(std::move(tokenizer)),
-      max_positions_(max_positions),
+      max_positions_(language.max_positions),
       image_token_(token_of(tokenizer_, places_.image_id)) {
   placeholder_ = places_.begin_id ? token_of(tokenizer_, *places_.begin_id) : image_token_;
   if (places_.end_id) end_token_ = token_of(tokenizer_, *places_.end_id);
@@ -70,6 +70,13 @@ PromptImages::PromptImages(models::ImageReading reading, models::TileProcessor p
   if (size != models::ImageSize{encoder.height, encoder.width}) {
     throw DataError(concat("preprocessing: expected images of ", encoder.height, " x ", encoder.width,
                            " pixels, the model's, found ", size.height, " x ", size.width));
+  }
+  // The attention in both directions has windows on both sides.
+  const int64_t rows = tower_->config().rows();
+  for (const nn::LayerOptions& layer : language.decoder.layers) {
+    if (places_.both_directions && layer.attention.window > 0 && layer.attention.window < rows)
+      throw DataError(concat("sliding_window: expected at least the ", rows, " rows of an image, found ",
+                             layer.attention.window));
   }
 }
 
@@ -170,7 +177,7 @@ std::shared_ptr<const PromptImages> load_prompt_images(const std::filesystem::pa
   auto reading = models::load_image_reading(folder, config.embedding.d_model, options);
   if (!reading) return nullptr;
   return std::make_shared<const PromptImages>(std::move(*reading), models::load_tile_processor(folder),
-                                              tokenizer, config.max_positions);
+                                              tokenizer, config);
 }
 
 }  // namespace qkv::pipelines

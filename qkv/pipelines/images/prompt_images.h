@@ -36,10 +36,9 @@ struct PromptIds {
 // Const: safe to use from several threads.
 class PromptImages {
  public:
-  // Throws DataError if tower, preprocessing and tokenizer do not fit together. max_positions: the language
-  // model's.
+  // Throws DataError if tower, preprocessing, tokenizer and language model do not fit together.
   PromptImages(models::ImageReading reading, models::TileProcessor processor, text::Tokenizer tokenizer,
-               int64_t max_positions);
+               const models::LanguageModelConfig& language);
 
   // The text that stands for an image in a prompt ("<image>").
   const std::string& placeholder() const { return placeholder_; }
