@@ -12,10 +12,12 @@
 #include "apps/load_options.h"
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
+#include "qkv/base/log.h"
 #include "qkv/explain/cost.h"
 #include "qkv/explain/parts.h"
 #include "qkv/models/gguf/gguf_model.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/models/vision_tower.h"
 #include "qkv/ops/quantize.h"
 #include "qkv/search/engine/engine.h"
 
@@ -143,15 +145,39 @@ std::vector<std::pair<std::string, std::string>> metadata_of(const std::string& 
   return all;
 }
 
+// The part of a language model that reads images; none of a model that reads none.
+std::vector<explain::PartCount> vision_parts(const InspectArguments& arguments,
+                                             const models::LanguageModel& model) {
+  std::optional<models::ImageReading> reading;
+  try {
+    reading = models::load_image_reading(arguments.model, model.config().embedding.d_model, arguments.load);
+  } catch (const Error& error) {  // the language model can be inspected nevertheless
+    log_warning(concat("images are not read: ", error.what()));
+  }
+  if (!reading) return {};
+  const std::vector<explain::PartCount> parts = explain::count_parts(*reading->tower);
+  explain::PartCount tower = explain::total(parts);
+  tower.name = "vision_tower";
+  for (const explain::PartCount& part : parts) {
+    for (const auto& [dtype, parameters] : part.dtypes) {
+      auto found = std::ranges::find(tower.dtypes, dtype, &std::pair<DType, int64_t>::first);
+      if (found == tower.dtypes.end()) found = tower.dtypes.insert(found, {dtype, 0});
+      found->second += parameters;
+    }
+  }
+  return {tower};
+}
+
 // A model other than an encoder-decoder: parameters by part.
 template <class Model>
 void inspect_parts(const InspectArguments& arguments, const Model& model,
+                   const std::vector<explain::PartCount>& more = {},
                    const std::optional<CacheSize>& cache = {}) {
-  const std::vector<explain::PartCount> parts = explain::count_parts(model);
+  std::vector<explain::PartCount> parts = explain::count_parts(model);
+  parts.insert(parts.end(), more.begin(), more.end());
   const auto metadata = metadata_of(arguments.model, arguments.json);
-  const int64_t total = nn::count_parameters(model);
   const explain::PartCount sum = explain::total(parts);
-  const int64_t bytes = sum.weight_bytes, active = sum.active;
+  const int64_t total = sum.parameters, bytes = sum.weight_bytes, active = sum.active;
   if (arguments.json) {
     nlohmann::ordered_json result{{"model", arguments.model},
                                   {"dtype", weight_dtype_name(models::weight_dtype(model))},
@@ -215,7 +241,7 @@ void inspect_model(const InspectArguments& arguments) {
     switch (kind) {
       case models::FolderKind::language: {
         const auto model = models::load_language_model(arguments.model, arguments.load);
-        return inspect_parts(arguments, *model, cache_size(*model));
+        return inspect_parts(arguments, *model, vision_parts(arguments, *model), cache_size(*model));
       }
       case models::FolderKind::encoder:
         return inspect_parts(arguments, *models::load_text_encoder(arguments.model, arguments.load));
