@@ -6,6 +6,7 @@
 #include "qkv/pipelines/answers/answer.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/json.h"
 #include "qkv/pipelines/rerank.h"
@@ -42,12 +43,9 @@ class TextEncoder {
     const pipelines::TextEmbedder embedder(encoder_);
     if (!defaults_) defaults_ = embedder.default_options();
     pipelines::TextEmbedOptions options = *defaults_;
-    if (const auto prompt_name = take(given, "prompt_name"))
-      options.prompt = pipelines::named_prompt(encoder_->folder, nb::cast<std::string>(*prompt_name));
-    take_value(given, "prompt", options.prompt);
+    take_text_options(given, options);
     take_value(given, "normalize_embeddings", options.vector.normalize);
     take_value(given, "dimensions", options.vector.dimensions);
-    take_value(given, "max_length", options.max_length);
     take_pooling(given, options.vector);
     refuse_rest(given, "prompt, prompt_name, normalize_embeddings, dimensions, max_length, pooling");
     Ticker tick(std::move(on_progress));
@@ -67,6 +65,18 @@ class TextEncoder {
       return all;
     });
     return to_numpy(vectors);
+  }
+
+  Texts encode_sparse(const Texts& texts, nb::dict given) const {
+    const pipelines::SparseEmbedder embedder(encoder_);
+    pipelines::SparseEmbedOptions options = embedder.default_options();
+    take_text_options(given, options);
+    take_value(given, "top", options.top);
+    refuse_rest(given, "prompt, prompt_name, max_length, top");
+    return released([&] {
+      return finished(prepared(texts, [&](size_t i) { return embedder.prepare(texts[i], options); }),
+                      embedder, [](const pipelines::SparseEmbedded& one) { return to_json(one); });
+    });
   }
 
   // Texts or pairs of texts.
@@ -164,6 +174,15 @@ class TextEncoder {
   text::Tokenizer tokenizer() const { return encoder_->tokenizer; }
 
  private:
+  // The prompt and the length, of TextEmbedOptions or SparseEmbedOptions.
+  template <class Options>
+  void take_text_options(nb::dict& given, Options& options) const {
+    if (const auto prompt_name = take(given, "prompt_name"))
+      options.prompt = pipelines::named_prompt(encoder_->folder, nb::cast<std::string>(*prompt_name));
+    take_value(given, "prompt", options.prompt);
+    take_value(given, "max_length", options.max_length);
+  }
+
   // The JSON of the results of all requests.
   template <class Request, class Pipeline, class Json>
   Texts finished(const std::vector<Request>& requests, const Pipeline& pipeline, const Json& json) const {
@@ -207,6 +226,7 @@ void bind_text_encoder(nb::module_& module) {
       .def("inspect", &TextEncoder::inspect)
       .def("encode", &TextEncoder::encode, nb::arg("texts"), nb::arg("options"),
            nb::arg("on_progress").none())
+      .def("encode_sparse", &TextEncoder::encode_sparse, nb::arg("texts"), nb::arg("options"))
       .def("classify", &TextEncoder::classify, nb::arg("texts"), nb::arg("seconds"), nb::arg("top").none(),
            without_gil)
       .def("classify_by", &TextEncoder::classify_by, nb::arg("texts"), nb::arg("labels"), nb::arg("options"),

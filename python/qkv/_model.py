@@ -500,6 +500,25 @@ class TextEncoder(Model):
         }
         return _encoded(self._core, texts, batch_size, show_progress_bar, on_progress, options)
 
+    def encode_sparse(
+        self,
+        texts: str | Iterable[str],
+        *,
+        top: int | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        max_length: int | None = None,
+    ) -> Any:
+        """The weights of vocabulary tokens in a text, [{"token", "id", "weight"}, ...], largest first, without the zeros; of
+        several texts, a list of such lists. The model is a SPLADE, with a masked-language head.
+
+        top: the largest weights only. The other options are by default those of the folder's sentence-transformers files.
+        """
+        all_texts, single = _texts(texts)
+        options = {"top": top, "prompt": prompt, "prompt_name": prompt_name, "max_length": max_length}
+        found = [json.loads(one)["weights"] for one in self._core.encode_sparse(all_texts, options)]
+        return found[0] if single else found
+
     def classify(
         self,
         texts: str | tuple[str, str] | Iterable[str | tuple[str, str]],

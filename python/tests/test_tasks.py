@@ -59,6 +59,18 @@ def test_masks_are_filled_as_by_the_command(command):
         model.fill_mask([texts[0], "a man"])
 
 
+def test_sparse_embeddings_are_those_of_the_command(command, encoder):
+    model = qkv.open(MODELS / "bert_masked")
+    flags = ["--sparse", "--top", "4", "--prompt", "a red "]
+    expected = command("embed", MODELS / "bert_masked", "--json", *flags, text=lines_of(TEXTS), as_json=True)
+    assert model.encode_sparse(TEXTS, top=4, prompt="a red ") == [one["weights"] for one in expected]
+    assert model.encode_sparse(TEXTS[0], top=4, prompt="a red ") == expected[0]["weights"]
+    with pytest.raises(qkv.UsageError, match="top: expected at least 1, found 0"):
+        model.encode_sparse(TEXTS, top=0)
+    with pytest.raises(qkv.DataError, match="expected a model with a masked-language head, found none"):
+        encoder.encode_sparse(TEXTS)
+
+
 def test_tags_are_those_of_the_command(command):
     model = qkv.open(MODELS / "bert_tokens")
     for flags, options in [([], {}), (["--words"], {"words": True})]:

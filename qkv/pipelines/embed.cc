@@ -20,11 +20,7 @@ TextEmbedOptions TextEmbedder::default_options() const {
 
 EmbedRequest TextEmbedder::prepare(std::string_view text, const TextEmbedOptions& options) const {
   require_vector(options.vector, model().config().pooler, options.width(model()));
-  text::EncodeOptions reading;
-  if (options.max_length) reading.truncation = text::Truncation{.max_length = *options.max_length};
-  return {{options.prompt.empty() ? read(text, reading) : read(options.prompt + std::string(text), reading)},
-          options.vector,
-          options.dense};
+  return {{read_after(options.prompt, text, options.max_length)}, options.vector, options.dense};
 }
 
 EmbedRequest TextEmbedder::prepare(std::span<const int32_t> ids, const TextEmbedOptions& options) const {

@@ -162,6 +162,15 @@ std::string to_json(const Embedded& embedded) {
   return object_of(embedded, [&] { return Json{{"vector", embedded.values}}; });
 }
 
+std::string to_json(const SparseEmbedded& embedded) {
+  return object_of(embedded, [&] {
+    Json weights = Json::array();
+    for (const TokenWeight& one : embedded.weights)
+      weights.push_back({{"token", one.token}, {"id", one.id}, {"weight", one.weight}});
+    return Json{{"weights", std::move(weights)}};
+  });
+}
+
 std::string to_json(const Reranked& reranked, const std::optional<std::string>& text) {
   return object_of(reranked, [&] {
     Json object{{"score", reranked.score}};

@@ -9,6 +9,7 @@
 #include "qkv/metrics/bleu.h"
 #include "qkv/metrics/chrf.h"
 #include "qkv/pipelines/answers/answer.h"
+#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/rerank.h"
@@ -54,6 +55,9 @@ std::string to_json(const FilledText& filled);
 
 // {"vector": [...]}.
 std::string to_json(const Embedded& embedded);
+
+// {"weights": [{"token", "id", "weight"}, ...]}.
+std::string to_json(const SparseEmbedded& embedded);
 
 // {"score"}, or {"score", "text"}.
 std::string to_json(const Reranked& reranked, const std::optional<std::string>& text = {});

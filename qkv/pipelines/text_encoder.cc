@@ -93,6 +93,13 @@ EncoderRequest TextEncoderPipeline::read(std::string_view text, const text::Enco
   return checked(tokenizer().encode(text, options));
 }
 
+EncoderRequest TextEncoderPipeline::read_after(std::string_view prompt, std::string_view text,
+                                               std::optional<int64_t> max_length) const {
+  text::EncodeOptions options;
+  if (max_length) options.truncation = text::Truncation{.max_length = *max_length};
+  return prompt.empty() ? read(text, options) : read(concat(prompt, text), options);
+}
+
 EncoderRequest TextEncoderPipeline::read(std::span<const int32_t> ids) const {
   const size_t size = ids.size();
   return checked({.ids = {ids.begin(), ids.end()},

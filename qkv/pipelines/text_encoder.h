@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,6 +66,9 @@ class TextEncoderPipeline {
  protected:
   // Tokenizes a text; errors are stored in the request.
   EncoderRequest read(std::string_view text, const text::EncodeOptions& options = {}) const;
+  // Tokenizes the text after the prompt, and cuts it to max_length tokens, special tokens included.
+  EncoderRequest read_after(std::string_view prompt, std::string_view text,
+                            std::optional<int64_t> max_length) const;
   // Token ids as they are; an empty list, an id beyond the vocabulary and a length beyond the model's are
   // errors, stored in the request.
   EncoderRequest read(std::span<const int32_t> ids) const;

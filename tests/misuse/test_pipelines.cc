@@ -8,6 +8,7 @@
 
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/images/image_attention.h"
@@ -122,6 +123,8 @@ TEST(MisusedPipelines, TextsOfEncoders) {
   const TokenTagger tag(kModels / "bert_tokens");
   const MaskFiller fill(kModels / "bert_masked");
   const TextEmbedder embed(kModels / "bert_base");
+  const SparseEmbedder sparse(kModels / "bert_masked");
+  expect_results("sparse", [&](auto texts) { return sparse(texts); });
   expect_results("classify", [&](auto texts) { return classify(texts); });
   expect_results("pairs", [&](auto texts) { return classify(texts, {.pairs = true}); });
   expect_results("tag", [&](auto texts) { return tag(texts); });
@@ -134,6 +137,7 @@ TEST(MisusedPipelines, TextsOfEncoders) {
     THROWS("batch_tokens", tag(one, number));
     THROWS("count", fill(one, {.count = number}));
     THROWS("max_length", embed(one, {.max_length = number}));
+    THROWS("top", sparse(one, {.top = number}));
   }
   expect_orderly("count", [&] { EXPECT_LT(fill(one, {.count = kHuge}).back().masks.at(0).size(), 1000u); });
   expect_orderly("length", [&] { EXPECT_EQ(embed(one, {.max_length = kHuge}).front().error, ""); });
@@ -150,6 +154,7 @@ TEST(MisusedPipelines, ResultsOfEncoders) {
   const TextEmbedder embed(kModels / "bert_base");
   const TagRequest tagged = tag.prepare("a red dog");
   const FillMaskRequest filled = fill.prepare("a [MASK] dog");
+  const SparseEmbedder sparse(kModels / "bert_masked");
   const EmbedRequest embedded = embed.prepare("a red dog");
   const EncoderRequest classified = classify.prepare("a red dog");
   const Tensor good =
@@ -158,6 +163,7 @@ TEST(MisusedPipelines, ResultsOfEncoders) {
   for (const Unfit& wrong : unfit) {
     THROWS("", tag.finish(tagged, wrong.tensor)) << wrong.what;
     THROWS("", fill.finish(filled, wrong.tensor)) << wrong.what;
+    THROWS("", sparse.finish(sparse.prepare("a red dog"), wrong.tensor)) << wrong.what;
     if (wrong.what.find("axis 0") != std::string::npos && wrong.what.find("empty") == std::string::npos)
       continue;
     THROWS("", embed.finish(embedded, wrong.tensor)) << wrong.what;

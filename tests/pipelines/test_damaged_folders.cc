@@ -11,6 +11,7 @@
 #include "qkv/base/log.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/images/images.h"
@@ -66,6 +67,10 @@ class Commands {
       expect_orderly([&] {
         const MaskFiller filler(*text);
         filler(std::vector{std::string(filler.mask_token())});
+      });
+      expect_orderly([&] {
+        const SparseEmbedder embedder(*text);
+        embedder(texts, embedder.default_options());
       });
       expect_orderly([&] {
         const TextEmbedder embedder(*text);

@@ -64,7 +64,7 @@ TEST(DamagedWeights, NaNIsRefusedByEveryRoute) {
     const HttpResponse response = post(service, path, request);
     EXPECT_NE(response.body.find(": expected finite "), std::string::npos) << path << " " << response.body;
   }
-  for (const char* const path : {"/embed", "/predict"})
+  for (const char* const path : {"/embed", "/embed_sparse", "/predict"})
     expect_error(post(service, path, {{"inputs", "a red dog"}}), 400, {"expected finite"});
   const std::string image =
       data::encode_png({.height = 20, .width = 30, .pixels = std::vector<uint8_t>(1800)});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -179,6 +180,50 @@ TEST(TextEmbeddingsInference, VectorsMayHaveFewerDimensions) {
   EXPECT_EQ(openai["data"][0]["embedding"].get<std::vector<float>>(),
             std::vector(whole.begin(), whole.begin() + 3));
   expect_error(post(service, "/embed", {{"inputs", "a"}, {"dimensions", 9}}), 400, {"dimensions", "1 to 8"});
+}
+
+TEST(TextEmbeddingsInference, WeighsTokensOfTheVocabulary) {
+  const json golden = json::parse(read_file(QKV_TEST_DATA "/pipelines/golden/sparse_vectors.json"));
+  const json& one = golden["cases"][2];
+  const Scratch scratch;
+  std::filesystem::copy(golden_folder(one["model"]), scratch / "splade");
+  for (const auto& [name, content] : one["files"].items()) scratch.write("splade/" + name, content.dump());
+  ServiceOptions options;
+  options.folders = {{"splade", scratch / "splade"}};
+  Service service(options);
+  const json request{{"inputs", golden["texts"]}, {"truncate", true}};
+  const json found = json_of(post(service, "/embed_sparse", request));
+  ASSERT_EQ(found.size(), 4u);
+  for (size_t i = 0; i < found.size(); ++i) {
+    auto expected = one["vectors"][i].get<std::vector<double>>();
+    int64_t before = -1;
+    for (const json& weight : found[i]) {
+      const auto index = weight["index"].get<int64_t>();
+      EXPECT_GT(index, before);
+      before = index;
+      double& left = expected.at(static_cast<size_t>(index));
+      EXPECT_NEAR(weight["value"].get<float>(), left, 3e-6 * std::max(1.0, left));
+      left = 0;
+    }
+    EXPECT_EQ(std::ranges::count(expected, 0.0), std::ssize(expected))
+        << "of text " << i << " some are missing";
+  }
+  // TEI's root does what the model is for, and its folder says that this is not /embed.
+  EXPECT_EQ(json_of(post(service, "/", request)), found);
+  const json of_query{{"inputs", golden["texts"][1]}, {"prompt_name", "query"}};
+  EXPECT_EQ(json_of(post(service, "/embed_sparse", of_query)), json::array({found[1]}));
+  const json info = json_of(ask(service, {.method = "GET", .path = "/info"}));
+  EXPECT_EQ(info["model_type"], (json{{"embedding", {{"pooling", "splade"}}}}));
+  expect_error(post(service, "/embed", {{"inputs", "a"}}), 400, {"a model for embed"});
+  expect_error(post(service, "/embed_sparse", {{"inputs", golden["texts"]}}), 400, {"inputs[0]", "tokens"});
+  expect_error(post(service, "/embed_sparse", {{"inputs", "a"}, {"normalize", true}}), 400, {"normalize"});
+
+  // A model of masks alone does both.
+  Service masked(serving({"bert_masked", "bert_texts"}));
+  EXPECT_EQ(json_of(post(masked, "/embed_sparse", {{"inputs", "a"}})).size(), 1u);
+  EXPECT_EQ(json_of(post(masked, "/embed", {{"inputs", "a"}})).size(), 1u);
+  Service without(serving({"bert_texts"}));
+  expect_error(post(without, "/embed_sparse", {{"inputs", "a"}}), 400, {"a model for embed-sparse"});
 }
 
 TEST(TextEmbeddingsInference, RerankersOrderTexts) {

@@ -11,6 +11,7 @@
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 
@@ -20,7 +21,8 @@ namespace {
 struct EmbedArguments {
   LineArguments lines;
   ImageArguments images;
-  bool reads_images = false;
+  bool reads_images = false, sparse = false;
+  std::optional<int64_t> top;
   // Unset options default to the folder's.
   std::optional<pipelines::Pooling> pooling;
   std::optional<bool> normalize;
@@ -36,19 +38,18 @@ pipelines::EmbedOptions vector_options(const EmbedArguments& arguments,
           .dimensions = arguments.dimensions};
 }
 
-pipelines::TextEmbedOptions text_options(const EmbedArguments& arguments,
-                                         const pipelines::TextEmbedder& embedder) {
+// The folder's options, with the length and the prompt of the command line.
+template <class Embedder>
+auto text_options(const EmbedArguments& arguments, const Embedder& embedder) {
   if (arguments.prompt && arguments.prompt_name)
     throw UsageError("--prompt-name: expected none beside --prompt, found one");
   if (arguments.prompt) pipelines::require_text("--prompt", *arguments.prompt);
-  const pipelines::TextEmbedOptions folder = embedder.default_options();
-  const std::string prompt = arguments.prompt_name
-                                 ? pipelines::named_prompt(embedder.encoder()->folder, *arguments.prompt_name)
-                                 : folder.prompt;
-  return {.vector = vector_options(arguments, folder.vector),
-          .max_length = arguments.max_length ? arguments.max_length : folder.max_length,
-          .prompt = arguments.prompt.value_or(prompt),
-          .dense = folder.dense};
+  auto options = embedder.default_options();
+  if (arguments.max_length) options.max_length = arguments.max_length;
+  if (arguments.prompt_name)
+    options.prompt = pipelines::named_prompt(embedder.encoder()->folder, *arguments.prompt_name);
+  if (arguments.prompt) options.prompt = *arguments.prompt;
+  return options;
 }
 
 std::string vector_text(const pipelines::Embedded& vector, const pipelines::Line& /*line*/) {
@@ -58,12 +59,20 @@ std::string vector_text(const pipelines::Embedded& vector, const pipelines::Line
   return text.str();
 }
 
+std::string weights_text(const pipelines::SparseEmbedded& embedded, const pipelines::Line& /*line*/) {
+  std::ostringstream text;
+  text << std::setprecision(std::numeric_limits<float>::max_digits10);
+  for (const pipelines::TokenWeight& one : embedded.weights)
+    text << (text.tellp() > 0 ? " " : "") << one.token << ':' << one.weight;
+  return text.str();
+}
+
 // `run` embeds a chunk of lines.
-template <class Run>
-void embed_lines(const EmbedArguments& arguments, Inputs inputs, const Run& run) {
+template <class Run, class Text>
+void embed_lines(const EmbedArguments& arguments, Inputs inputs, const Run& run, const Text& text) {
   print_results(
       arguments.lines, inputs, [&](std::span<const std::string> lines, auto&&...) { return run(lines); },
-      vector_text, [](const pipelines::Embedded& vector) { return to_json(vector); });
+      text, [](const auto& result) { return to_json(result); });
 }
 
 void embed(const EmbedArguments& arguments) {
@@ -74,16 +83,31 @@ void embed(const EmbedArguments& arguments) {
   if (arguments.reads_images && !both && kind != models::FolderKind::image)
     throw UsageError("--images: only for models of images and texts (clip, siglip)");
   if (kind == models::FolderKind::image || (both && arguments.reads_images)) {
+    if (arguments.sparse) throw UsageError("--sparse: only for text models");
     if (arguments.max_length) throw UsageError("--max-length: only for text models");
     if (arguments.prompt || arguments.prompt_name) throw UsageError("--prompt: only for text models");
     const pipelines::ImageEmbedder embedder(model, image_options(arguments.images), load);
     const pipelines::EmbedOptions options = vector_options(arguments, embedder.default_options());
-    return embed_lines(arguments, Inputs::image_files, [&](auto paths) { return embedder(paths, options); });
+    return embed_lines(
+        arguments, Inputs::image_files, [&](auto paths) { return embedder(paths, options); }, vector_text);
   }
   require_no_images(arguments.images);
+  if (arguments.sparse) {
+    if (arguments.pooling || arguments.normalize || arguments.dimensions)
+      throw UsageError("--pool, --normalize, --dimensions: not with --sparse");
+    const pipelines::SparseEmbedder embedder(model, load);
+    pipelines::SparseEmbedOptions options = text_options(arguments, embedder);
+    options.top = arguments.top;
+    return embed_lines(
+        arguments, Inputs::texts, [&](auto texts) { return embedder(texts, options); }, weights_text);
+  }
   const pipelines::TextEmbedder embedder(model, load);
-  const pipelines::TextEmbedOptions options = text_options(arguments, embedder);
-  embed_lines(arguments, Inputs::texts, [&](auto texts) { return embedder(texts, options); });
+  if (pipelines::sentence_modules(embedder.encoder()->folder) == pipelines::SentenceModules::sparse)
+    throw UsageError(concat("embed: expected --sparse, as ", model, " has sparse embeddings, found none"));
+  pipelines::TextEmbedOptions options = text_options(arguments, embedder);
+  options.vector = vector_options(arguments, options.vector);
+  embed_lines(
+      arguments, Inputs::texts, [&](auto texts) { return embedder(texts, options); }, vector_text);
 }
 
 }  // namespace
@@ -96,11 +120,14 @@ void add_embed(Command& app) {
       "(Qwen3-Embedding), or an image encoder (vit, deit): its inputs are names of PNG and JPEG files, and\n"
       "each vector follows the name and a tab. Models of both (clip, siglip) have vectors of texts, or with\n"
       "--images of images, in one space. A sentence-transformers folder (modules.json) sets the defaults\n"
-      "of pooling, normalisation, length and prompt.",
+      "of pooling, normalisation, length and prompt. With --sparse, a model with a\n"
+      "masked-language head (bert, distilbert, ...) weighs the tokens of its vocabulary (SPLADE); prints\n"
+      "\"token:weight token:weight ...\".",
       "qkv embed all-MiniLM-L6-v2 < sentences.txt\n"
       "  qkv embed Qwen3-Embedding-0.6B --prompt-name query --dimensions 256 < queries.txt\n"
       "  qkv embed bert-base-uncased --pool mean --normalize < sentences.txt\n"
       "  qkv embed vit-base-patch16-224-in21k *.jpg --pool cls\n"
+      "  qkv embed splade-cocondenser-ensembledistil --sparse --top 20 \"What is a cat?\"\n"
       "  qkv embed clip-vit-base-patch32 --images *.jpg --normalize");
   const auto arguments = std::make_shared<EmbedArguments>();
   add_line_options(*command, arguments->lines, "Texts, or image files if the model is one of images",
@@ -108,6 +135,13 @@ void add_embed(Command& app) {
   command->add_flag("--images", arguments->reads_images,
                     "Inputs are image files: for models of images and texts, which read texts without it");
   add_image_options(*command, arguments->images);
+  Option* sparse = command->add_flag(
+      "--sparse", arguments->sparse,
+      "Weights of vocabulary tokens, largest first, instead of a vector: for models of SPLADE");
+  add_option(*command, "--top", arguments->top, "N",
+             "With --sparse, the N largest weights (default: all that are not 0)")
+      ->check(at_least(1))
+      ->needs(sparse);
   add_choice(*command, "--pool", arguments->pooling,
              {{"mean", pipelines::Pooling::mean},
               {"cls", pipelines::Pooling::cls},

@@ -68,14 +68,41 @@ Pooling flagged_pooling(const ConfigReader& reader) {
   return found.value_or(Pooling::mean);
 }
 
-Pooling pooling_of(const ConfigReader& reader, int64_t d_model) {
+void require_width(const ConfigReader& reader, int64_t width) {
   for (const char* size : {"word_embedding_dimension", "embedding_dimension"}) {
-    if (reader.has(size)) reader.require_integer(size, d_model);
+    if (reader.has(size)) reader.require_integer(size, width);
   }
+}
+
+Pooling pooling_of(const ConfigReader& reader, int64_t d_model) {
+  require_width(reader, d_model);
   reader.require_boolean("include_prompt", true);
   const Pooling pooling = reader.has("pooling_mode") ? named_pooling(reader) : flagged_pooling(reader);
   reader.reject_unknown_fields();
   return pooling;
+}
+
+// The last part of "sentence_transformers.models.Pooling", whose path other versions of that package change.
+std::string class_of(const ConfigReader& module) {
+  const std::string type = module.string("type");
+  return type.substr(type.rfind('.') + 1);
+}
+
+std::optional<ConfigReader> transformer_config(const path& folder) {
+  // Early versions of the package named the file after the family.
+  for (const char* file :
+       {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json"}) {
+    if (auto reader = open_if_there(folder, file)) return reader;
+  }
+  return std::nullopt;
+}
+
+// What a Transformer hands to the pooling: hidden states, or logits of the task fill-mask.
+void require_task(const path& folder, const std::string& task) {
+  const auto reader = transformer_config(folder);
+  if (!reader) return;
+  reader->require_string("transformer_task", task);
+  reader->require_string("module_output_name", "token_embeddings");
 }
 
 // Reads the modules, which are listed in execution order: a Transformer, a Pooling, any number of Dense,
@@ -91,8 +118,7 @@ TextEmbedOptions modules_of(const path& folder, const std::string& modules, int6
   for (size_t i = 0; i < all.size(); ++i) {
     const ConfigReader& module = all[i];
     if (options.vector.normalize) module.reject("type", "no module after Normalize");
-    // The type is "sentence_transformers.models.Pooling", or another path in other versions of that package.
-    const std::string type = module.string("type"), name = type.substr(type.rfind('.') + 1);
+    const std::string name = class_of(module);
     const path at = path(module.string("path"));
     if (i == 0) {
       if (name != "Transformer") module.reject("type", "a Transformer");
@@ -112,8 +138,36 @@ TextEmbedOptions modules_of(const path& folder, const std::string& modules, int6
       module.reject("type", "a Dense or a Normalize");
     }
   }
+  require_task(folder, "feature-extraction");
   if (!dense.empty()) options.dense = std::make_shared<const std::vector<DenseLayer>>(std::move(dense));
   return options;
+}
+
+// Reads the modules of a SparseEncoder: a Transformer with its masked-language head, and a SpladePooling.
+SparseEmbedOptions sparse_modules_of(const path& folder, const std::string& modules, int64_t vocabulary) {
+  const std::string file = models::model_file_name(folder, kModules);
+  const std::vector<ConfigReader> all = ConfigReader::list(modules, file);
+  if (all.size() != 2)
+    throw DataError(
+        concat(file, ": expected an MLMTransformer and a SpladePooling, found ", all.size(), " modules"));
+  const auto transformer = transformer_config(folder);
+  const bool states_task = transformer && transformer->has("transformer_task");  // since version 6
+  const std::string first = class_of(all[0]);
+  if (first != "MLMTransformer" && !(first == "Transformer" && states_task))
+    all[0].reject("type", "an MLMTransformer, or a Transformer of the task fill-mask");
+  all[0].require_string("path", "");
+  if (class_of(all[1]) != "SpladePooling") all[1].reject("type", "a SpladePooling, for sparse embeddings");
+  require_task(folder, "fill-mask");
+  const ConfigReader reader = open(folder, path(all[1].string("path")) / "config.json");
+  const std::string strategy = reader.string("pooling_strategy", "max"),
+                    activation = reader.string("activation_function", "relu");
+  if (strategy != "max" && strategy != "sum") reader.reject("pooling_strategy", "max or sum");
+  if (activation != "relu" && activation != "log1p_relu")
+    reader.reject("activation_function", "relu or log1p_relu");
+  require_width(reader, vocabulary);
+  reader.reject_unknown_fields();
+  return {.pooling = strategy == "sum" ? SparsePooling::sum : SparsePooling::max,
+          .log_twice = activation == "log1p_relu"};
 }
 
 // do_lower_case has no effect on a tokenizer that lowercases by itself.
@@ -130,17 +184,12 @@ int64_t max_text_length(const path& folder, const models::TextEncoderConfig& con
   const int64_t most = config.max_positions.value_or(INT64_MAX);
   const int64_t least = std::max<int64_t>(1, std::ssize(tokenizer.encode("").ids));  // with [CLS] and [SEP]
   const std::string expected = concat("at least ", least, " tokens");
-  // Early versions of the package named the file after the family.
-  for (const char* file :
-       {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json"}) {
-    const auto reader = open_if_there(folder, file);
-    if (!reader) continue;
+  if (const auto reader = transformer_config(folder)) {
     require_case(*reader, tokenizer);
-    reader->require_string("transformer_task", "feature-extraction");
-    reader->require_string("module_output_name", "token_embeddings");
-    if (!reader->has("max_seq_length")) break;
-    if (reader->integer("max_seq_length") < least) reader->reject("max_seq_length", expected);
-    return std::min(reader->integer("max_seq_length"), most);
+    if (reader->has("max_seq_length")) {
+      if (reader->integer("max_seq_length") < least) reader->reject("max_seq_length", expected);
+      return std::min(reader->integer("max_seq_length"), most);
+    }
   }
   const auto reader = open_if_there(folder, "tokenizer_config.json");
   // Tokenizers without a limit write a number here that exceeds every integer type.
@@ -169,6 +218,25 @@ TextEmbedOptions sentence_transformer_options(const path& folder, const models::
   }
   if (!modules) return {};
   TextEmbedOptions options = modules_of(folder, *modules, model.config().embedding.d_model);
+  options.max_length = max_text_length(folder, model.config(), tokenizer);
+  options.prompt = prompt_of(folder);
+  return options;
+}
+
+SentenceModules sentence_modules(const path& folder) {
+  const auto modules = models::read_model_file(folder, kModules);
+  if (!modules) return SentenceModules::none;
+  const auto all = ConfigReader::list(*modules, models::model_file_name(folder, kModules));
+  const bool sparse = std::ranges::any_of(
+      all, [](const ConfigReader& module) { return class_of(module) == "SpladePooling"; });
+  return sparse ? SentenceModules::sparse : SentenceModules::dense;
+}
+
+SparseEmbedOptions sparse_encoder_options(const path& folder, const models::TextEncoder& model,
+                                          const text::Tokenizer& tokenizer) {
+  const auto modules = models::read_model_file(folder, kModules);
+  if (!modules) return {};
+  SparseEmbedOptions options = sparse_modules_of(folder, *modules, model.config().vocabulary);
   options.max_length = max_text_length(folder, model.config(), tokenizer);
   options.prompt = prompt_of(folder);
   return options;

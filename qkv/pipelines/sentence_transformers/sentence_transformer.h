@@ -5,6 +5,7 @@
 #include <string>
 
 #include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/embed_sparse.h"
 
 namespace qkv::pipelines {
 
@@ -13,6 +14,14 @@ namespace qkv::pipelines {
 TextEmbedOptions sentence_transformer_options(const std::filesystem::path& folder,
                                               const models::TextEncoder& model,
                                               const text::Tokenizer& tokenizer);
+
+// What modules.json describes: nothing without that file, else vectors, or sparse ones by a SpladePooling.
+enum class SentenceModules : uint8_t { none, dense, sparse };
+SentenceModules sentence_modules(const std::filesystem::path& folder);
+
+// Likewise those of a SparseEncoder. See SparseEmbedder::default_options().
+SparseEmbedOptions sparse_encoder_options(const std::filesystem::path& folder,
+                                          const models::TextEncoder& model, const text::Tokenizer& tokenizer);
 
 // The maximum number of tokens of a text: of sentence_bert_config.json, else of tokenizer_config.json, and at
 // most the model's.

@@ -1,9 +1,10 @@
-// The protocol of Hugging Face's Text Embeddings Inference: /embed, /predict, /rerank, /tokenize, /info; and
-// /v1/rerank.
+// The protocol of Hugging Face's Text Embeddings Inference: /embed, /embed_sparse, /predict, /rerank,
+// /tokenize, /info; and /v1/rerank.
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -42,6 +43,14 @@ std::optional<int64_t> max_length(Fields& fields, const ServedModel& model, std:
   return own ? own : model.max_input_tokens();
 }
 
+// "truncate", "truncation_direction" and "prompt_name", of TextEmbedOptions or SparseEmbedOptions.
+template <class Options>
+void read_text_fields(Fields& fields, const ServedModel& model, Options& options) {
+  options.max_length = max_length(fields, model, options.max_length);
+  if (const std::string name = fields.text("prompt_name"); !name.empty())
+    options.prompt = pipelines::named_prompt(model.folder(), name);
+}
+
 void embed_tei(Service& service, const ExchangeHandle& exchange) {
   Fields fields(*exchange);
   const ModelHandle model = service.models().find("", "embed");
@@ -51,9 +60,7 @@ void embed_tei(Service& service, const ExchangeHandle& exchange) {
   pipelines::TextEmbedOptions options = pipelines.embed_options;
   options.vector.normalize = fields.boolean("normalize");
   options.vector.dimensions = fields.integer("dimensions");
-  options.max_length = max_length(fields, *model, options.max_length);
-  if (const std::string name = fields.text("prompt_name"); !name.empty())
-    options.prompt = pipelines::named_prompt(model->folder(), name);
+  read_text_fields(fields, *model, options);
   fields.done();
   encode<pipelines::Embedded>(
       *model->text_encoder(), exchange->call(model), texts.size(),
@@ -67,6 +74,51 @@ void embed_tei(Service& service, const ExchangeHandle& exchange) {
           for (size_t i = 0; i < results.size(); ++i) {
             require_result(results[i].error, "inputs", i, is_list);
             vectors.push_back(json_floats(results[i].values));
+          }
+          exchange->send_json(json_list(vectors));
+        });
+      });
+}
+
+// The weights of a text in the order of the vocabulary, as TEI has them.
+struct SparseVector {
+  std::string json;
+  std::string error;
+};
+
+SparseVector sparse_vector(pipelines::SparseEmbedded embedded) {
+  std::ranges::sort(embedded.weights, {}, &pipelines::TokenWeight::id);
+  ResponseJson list = ResponseJson::array();
+  for (const pipelines::TokenWeight& one : embedded.weights)
+    list.push_back({{"index", one.id}, {"value", decimal(one.weight)}});
+  return {dump(list), embedded.error};
+}
+
+void embed_sparse(Service& service, const ExchangeHandle& exchange) {
+  Fields fields(*exchange);
+  const ModelHandle model = service.models().find("", "embed-sparse");
+  const pipelines::SparseEmbedder& embedder = *model->pipelines().sparse_embedder;
+  bool is_list = false;
+  const std::vector<std::string> texts = fields.texts("inputs", &is_list);
+  pipelines::SparseEmbedOptions options = model->pipelines().sparse_embed_options;
+  read_text_fields(fields, *model, options);
+  fields.done();
+  // A model that was not trained for it may weigh its whole vocabulary. The worker finishes text by text.
+  const auto bytes = std::make_shared<size_t>(0);
+  encode<SparseVector>(
+      *model->text_encoder(), exchange->call(model), texts.size(),
+      [&](size_t i) { return embedder.prepare(texts[i], options); },
+      [&embedder, bytes](const pipelines::SparseEmbedRequest& request, const Tensor& hidden) {
+        SparseVector vector = sparse_vector(embedder.finish(request, hidden));
+        add_bytes(*bytes, vector.json.size());
+        return vector;
+      },
+      [exchange, is_list](const std::vector<SparseVector>& results, const std::exception_ptr& error) {
+        exchange->answer(error, [&] {
+          std::vector<std::string> vectors;
+          for (size_t i = 0; i < results.size(); ++i) {
+            require_result(results[i].error, "inputs", i, is_list);
+            vectors.push_back(results[i].json);
           }
           exchange->send_json(json_list(vectors));
         });
@@ -246,10 +298,14 @@ ModelHandle first_text_encoder(Service& service) {
   return nullptr;
 }
 
-// The root route of TEI: labels if the model is a classifier, else vectors.
+// Whether the folder's sentence-transformers files say that its embeddings are sparse.
+bool is_splade(const ServedModel& model) { return model.has("embed-sparse") && !model.has("embed"); }
+
+// The root route of TEI: what the first text encoder is for.
 void predict_or_embed(Service& service, const ExchangeHandle& exchange) {
   const ModelHandle model = first_text_encoder(service);
-  return model && model->pipelines().classifier ? predict(service, exchange) : embed_tei(service, exchange);
+  if (model && model->pipelines().classifier) return predict(service, exchange);
+  return model && is_splade(*model) ? embed_sparse(service, exchange) : embed_tei(service, exchange);
 }
 
 // Of the model of that name, or the first that reads text.
@@ -319,7 +375,9 @@ void info(Service& service, const ExchangeHandle& exchange) {
   ResponseJson type = ResponseJson::object();
   if (model->pipelines().classifier) {
     type["classifier"] = ResponseJson::object();
-  } else if (model->pipelines().embedder) {
+  } else if (is_splade(*model)) {
+    type["embedding"] = {{"pooling", "splade"}};
+  } else if (model->has("embed")) {
     constexpr std::array kNames{"mean",       "cls",           "max",          "pooler",
                                 "last_token", "weighted_mean", "mean_sqrt_len"};
     type["embedding"] = {
@@ -351,13 +409,19 @@ std::vector<Route> tei_routes() {
                                            R"({top_k?: integer(1..2147483647) | null,
   function_to_apply?: "softmax" | "sigmoid" | "none" | null})");
   const std::string label = "{label: string, score: number}",
-                    labels = concat("[", label, " | [", label, "]]"), vectors = "[[number]]";
+                    labels = concat("[", label, " | [", label, "]]"), vectors = "[[number]]",
+                    sparse = "[[{index: integer(0..), value: number}]]";
   std::vector<Route> routes{
-      post("/", predict_or_embed, "As /predict if the first text encoder is a classifier, else as /embed.",
+      post("/", predict_or_embed,
+           "As /predict if the first text encoder is a classifier, as /embed_sparse if a SPLADE, else as "
+           "/embed.",
            {pairs, normalize, truncate, direction, prompt, dimensions, parameters, unscaled},
-           concat(labels, " | ", vectors)),
+           concat(labels, " | ", vectors, " | ", sparse)),
       post("/embed", embed_tei, "Embed texts.", {inputs, normalize, truncate, direction, prompt, dimensions},
            vectors),
+      post("/embed_sparse", embed_sparse,
+           "Weigh the tokens of the vocabulary in texts, by a model with a masked-language head (SPLADE).",
+           {inputs, truncate, direction, prompt}, sparse),
       post("/predict", predict, "Classify a text, texts, or pairs of texts.",
            {pairs, parameters, unscaled, whole_text, direction}, labels),
       post("/rerank", rerank, "Order texts by a model of one label.",

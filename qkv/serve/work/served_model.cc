@@ -12,6 +12,7 @@
 #include "qkv/explain/tiles.h"
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 #include "qkv/pipelines/text_attention.h"
 
 namespace qkv::serve {
@@ -62,10 +63,19 @@ struct Opener {
   }
   void operator()(const std::shared_ptr<const qkv::pipelines::LoadedTextEncoder>& model) const {
     kind = "text";
-    tasks = {"embed", "attention"};
+    tasks = {"attention"};
     pipelines.embedder.emplace(model);
-    pipelines.embed_options = pipelines.embedder->default_options();
     const models::TextEncoderConfig& config = model->model->config();
+    const auto modules = qkv::pipelines::sentence_modules(model->folder);
+    if (modules != qkv::pipelines::SentenceModules::sparse) {
+      pipelines.embed_options = pipelines.embedder->default_options();
+      tasks.insert(tasks.begin(), "embed");
+    }
+    if (config.masked_language && modules != qkv::pipelines::SentenceModules::dense) {
+      pipelines.sparse_embedder.emplace(model);
+      pipelines.sparse_embed_options = pipelines.sparse_embedder->default_options();
+      tasks.emplace_back("embed-sparse");
+    }
     if (config.labelled == models::ClassificationTarget::texts) {
       pipelines.classifier.emplace(model);
       tasks.emplace_back("classify");

@@ -15,6 +15,7 @@
 #include "qkv/pipelines/chat.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
+#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/images/images.h"
@@ -47,8 +48,10 @@ struct Pipelines {
   std::optional<pipelines::ChatTemplate> chat;
   std::optional<pipelines::CallFormat> calls;  // of tools in chats
   std::string no_chat;  // why a language model has no chat template, or none that can be read
-  std::optional<pipelines::TextEmbedder> embedder;
-  pipelines::TextEmbedOptions embed_options;  // the folder's
+  std::optional<pipelines::TextEmbedder> embedder;  // of all text encoders
+  pipelines::TextEmbedOptions embed_options;        // the folder's
+  std::optional<pipelines::SparseEmbedder> sparse_embedder;
+  pipelines::SparseEmbedOptions sparse_embed_options;  // the folder's
   std::optional<pipelines::TextClassifier> classifier;
   std::optional<pipelines::ZeroShotClassifier> zero_shot;
   std::optional<pipelines::Reranker> reranker;

@@ -205,6 +205,36 @@ TEST_F(EncoderCommands, EmbedRunsDenseModulesThatQuantizeCopies) {
   expect_refused("generate @/model", 1, {"expected a language model"}, "w5\n");
 }
 
+// Weights are those of sentence-transformers (tests/golden/sparse_vectors.py).
+TEST_F(EncoderCommands, EmbedWeighsTokensOfTheVocabulary) {
+  const json golden = json::parse(read_file(QKV_TEST_DATA "/pipelines/golden/sparse_vectors.json"));
+  const json& one = golden["cases"][1];
+  std::filesystem::copy(recorded_model(one["model"]), scratch_ / "model");
+  for (const auto& [file, content] : one["files"].items()) scratch_.write("model/" + file, content.dump());
+  const std::string text = golden["texts"][1].get<std::string>() + "\n";
+  const json weights = line_results("embed @/model --sparse", text).at(0)["weights"];
+  ASSERT_GT(weights.size(), 2u);
+  for (const json& weight : weights)
+    expect_same(weight["weight"], one["vectors"][1][weight["id"].get<size_t>()], weight["token"]);
+  const auto shown = [](const json& weight) {
+    std::ostringstream written;
+    written << std::setprecision(9) << weight["token"].get<std::string>() << ':'
+            << weight["weight"].get<float>();
+    return written.str();
+  };
+  EXPECT_EQ(output("embed @/model --sparse --top 2", text),
+            concat(shown(weights[0]), " ", shown(weights[1]), "\n"));
+  EXPECT_EQ(output("embed %bert_masked --sparse --prompt 'A RED '", "dog\n"),
+            output("embed %bert_masked --sparse --max-length 5", "A RED dog a a\n"));
+  expect_refused("embed @/model", 2, {"expected --sparse"}, text);
+  expect_refused("embed @/model --sparse --pool cls", 2, {"--pool", "not with --sparse"}, text);
+  expect_refused("embed @/model --top 3", 2, {"--top", "--sparse"}, text);
+  expect_refused("embed %bert_texts --sparse", 1,
+                 {"config.json: expected a model with a masked-language head"}, text);
+  expect_refused("embed %llama --sparse", 1, {"masked-language head"}, text);
+  expect_refused("embed %vit_base --sparse", 2, {"--sparse", "only for text models"}, "x\n");
+}
+
 // The folder's files set the defaults; the command line overrides them.
 TEST_F(EncoderCommands, EmbedReadsTheSettingsOfASentenceTransformersFolder) {
   expect_vectors("prompted_to_the_positions");
