@@ -45,6 +45,11 @@ CASES = {
     "older_identity": ("xlm-roberta_texts", XLM_ROBERTA,
                        {"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}),
     "decoder": ("llama_texts", DECODER, {}),
+    "of_version_6": ("xlm-roberta_texts", XLM_ROBERTA | {
+        "modules.json": [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}],
+        "sentence_bert_config.json": {
+            "transformer_task": "sequence-classification", "module_output_name": "scores",
+            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}}}}, {}),
 }
 
 

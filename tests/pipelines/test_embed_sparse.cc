@@ -165,6 +165,9 @@ TEST(SparseEmbeddings, OfAFolderAreNoVectors) {
     EXPECT_EQ(sentence_modules(folder.path()), SentenceModules::sparse);
     const TextEmbedder embedder(folder.path());
     expect_parts(message_of<DataError>([&] { embedder.default_options(); }), {"modules.json", "type"});
+    // Of other commands, such as attention.
+    EXPECT_EQ(max_text_length(folder.path(), embedder.model().config(), embedder.tokenizer()),
+              name == std::string("of_version_5") ? 9 : 20);
   }
 }
 

@@ -75,7 +75,8 @@ TEST_P(Rerankers, AScoreDoesNotDependOnOtherTexts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Rerankers,
-                         ::testing::Values("sigmoid", "identity", "older_identity", "decoder"),
+                         ::testing::Values("sigmoid", "identity", "older_identity", "decoder",
+                                           "of_version_6"),
                          [](const auto& tested) { return tested.param; });
 
 TEST(Reranker, RefusesAPairBeyondThePositionsUnlessItIsCut) {

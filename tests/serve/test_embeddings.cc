@@ -229,7 +229,7 @@ TEST(TextEmbeddingsInference, WeighsTokensOfTheVocabulary) {
 
 TEST(TextEmbeddingsInference, RerankersOrderTexts) {
   const json golden = json::parse(read_file(QKV_TEST_DATA "/pipelines/golden/rerankers.json"));
-  const json& one = golden["cases"][0];
+  const json& one = golden["cases"].back();  // whose modules have no pooling
   const Scratch scratch;
   std::filesystem::copy(golden_folder(one["model"]), scratch / "m");
   for (const auto& [name, content] : one["files"].items()) scratch.write("m/" + name, content.dump());

@@ -226,10 +226,11 @@ TextEmbedOptions sentence_transformer_options(const path& folder, const models::
 SentenceModules sentence_modules(const path& folder) {
   const auto modules = models::read_model_file(folder, kModules);
   if (!modules) return SentenceModules::none;
-  const auto all = ConfigReader::list(*modules, models::model_file_name(folder, kModules));
-  const bool sparse = std::ranges::any_of(
-      all, [](const ConfigReader& module) { return class_of(module) == "SpladePooling"; });
-  return sparse ? SentenceModules::sparse : SentenceModules::dense;
+  for (const ConfigReader& module : ConfigReader::list(*modules, models::model_file_name(folder, kModules))) {
+    if (class_of(module) == "Pooling") return SentenceModules::dense;
+    if (class_of(module) == "SpladePooling") return SentenceModules::sparse;
+  }
+  return SentenceModules::other;
 }
 
 SparseEmbedOptions sparse_encoder_options(const path& folder, const models::TextEncoder& model,

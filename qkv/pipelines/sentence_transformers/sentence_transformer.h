@@ -15,8 +15,9 @@ TextEmbedOptions sentence_transformer_options(const std::filesystem::path& folde
                                               const models::TextEncoder& model,
                                               const text::Tokenizer& tokenizer);
 
-// What modules.json describes: nothing without that file, else vectors, or sparse ones by a SpladePooling.
-enum class SentenceModules : uint8_t { none, dense, sparse };
+// What modules.json describes: nothing without that file, vectors by a Pooling, sparse ones by a
+// SpladePooling, or something else (a CrossEncoder).
+enum class SentenceModules : uint8_t { none, dense, sparse, other };
 SentenceModules sentence_modules(const std::filesystem::path& folder);
 
 // Likewise those of a SparseEncoder. See SparseEmbedder::default_options().

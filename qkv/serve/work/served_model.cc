@@ -66,12 +66,13 @@ struct Opener {
     tasks = {"attention"};
     pipelines.embedder.emplace(model);
     const models::TextEncoderConfig& config = model->model->config();
-    const auto modules = qkv::pipelines::sentence_modules(model->folder);
-    if (modules != qkv::pipelines::SentenceModules::sparse) {
+    using qkv::pipelines::SentenceModules;
+    const SentenceModules modules = qkv::pipelines::sentence_modules(model->folder);
+    if (modules == SentenceModules::none || modules == SentenceModules::dense) {
       pipelines.embed_options = pipelines.embedder->default_options();
       tasks.insert(tasks.begin(), "embed");
     }
-    if (config.masked_language && modules != qkv::pipelines::SentenceModules::dense) {
+    if (config.masked_language && (modules == SentenceModules::none || modules == SentenceModules::sparse)) {
       pipelines.sparse_embedder.emplace(model);
       pipelines.sparse_embed_options = pipelines.sparse_embedder->default_options();
       tasks.emplace_back("embed-sparse");

@@ -43,6 +43,7 @@ TEST_F(DeviceOption, TranslatesToTheSameText) {
 
 TEST_F(DeviceOption, GivesTheSameVectorsAndProbabilities) {
   expect_same_on_both("embed %bert_base", "a red dog\nthe sun\n");
+  expect_same_on_both("embed %bert_masked --sparse", "a red dog\nthe sun\n");
   expect_same_on_both("fill-mask %bert_masked", "a [MASK] dog\n");
 }
 
