@@ -1,6 +1,6 @@
 #pragma once
 // Sparse embeddings of texts: a weight for each token of the vocabulary, most of them 0, which an inverted
-// index can search (Formal et al. 2021, "SPLADE"; 2022, "SPLADE++").
+// index can search (Formal et al. 2021, "SPLADE" and "SPLADE v2").
 
 #include <optional>
 
@@ -17,7 +17,7 @@ enum class SparsePooling : uint8_t {
 
 struct SparseEmbedOptions {
   SparsePooling pooling = SparsePooling::max;
-  bool log_twice = false;                  // log(1 + s_ij) in place of s_ij (Geng et al. 2025)
+  bool log_twice = false;                  // log(1 + s_ij) in place of s_ij (Shen et al. 2025)
   std::optional<int64_t> top = {};         // the largest weights only; nothing: all that are not 0
   std::optional<int64_t> max_length = {};  // as TextEmbedOptions::max_length
   std::string prompt = {};                 // prepended to each text
