@@ -6,7 +6,6 @@
 #include "qkv/pipelines/answers/answer.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
-#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/json.h"
 #include "qkv/pipelines/rerank.h"

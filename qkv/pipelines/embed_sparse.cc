@@ -1,4 +1,4 @@
-#include "qkv/pipelines/embed_sparse.h"
+#include "qkv/pipelines/embed.h"
 
 #include <algorithm>
 #include <cmath>

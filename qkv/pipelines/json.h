@@ -9,7 +9,7 @@
 #include "qkv/metrics/bleu.h"
 #include "qkv/metrics/chrf.h"
 #include "qkv/pipelines/answers/answer.h"
-#include "qkv/pipelines/embed_sparse.h"
+#include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/rerank.h"

@@ -8,7 +8,6 @@
 
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
-#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/images/image_attention.h"

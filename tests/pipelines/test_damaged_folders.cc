@@ -11,7 +11,6 @@
 #include "qkv/base/log.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
-#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/images/images.h"

@@ -1,7 +1,7 @@
 // Sparse embeddings: those of sentence-transformers' SparseEncoder in double precision
 // (tests/golden/sparse_vectors.py), for any batch, and unsupported settings by name.
 
-#include "qkv/pipelines/embed_sparse.h"
+#include "qkv/pipelines/embed.h"
 
 #include <gtest/gtest.h>
 

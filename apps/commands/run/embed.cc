@@ -11,7 +11,6 @@
 #include "qkv/models/hub/pretrained.h"
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/embed.h"
-#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "qkv/pipelines/embed.h"
-#include "qkv/pipelines/embed_sparse.h"
 
 namespace qkv::pipelines {
 

@@ -15,7 +15,6 @@
 #include "qkv/pipelines/chat.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
-#include "qkv/pipelines/embed_sparse.h"
 #include "qkv/pipelines/fill_mask.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/images/images.h"
