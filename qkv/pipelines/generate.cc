@@ -5,6 +5,7 @@
 #include "qkv/base/error.h"
 #include "qkv/base/parallel.h"
 #include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/images/prompt_images.h"
 #include "qkv/pipelines/nbest.h"
 #include "qkv/pipelines/output_grammars.h"
 #include "qkv/pipelines/pieces.h"

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/pipelines/images/prompt_images.h"
 #include "qkv/pipelines/open_model.h"
 #include "qkv/search/engine/engine.h"
 
@@ -20,6 +19,8 @@ SearchOptions language_defaults();  // language.h
 namespace qkv::pipelines {
 
 struct OutputGrammar;  // output_grammars.h
+struct EncodedImage;   // images/prompt_images.h
+using EncodedImageHandle = std::shared_ptr<const EncodedImage>;
 
 struct GenerateOptions {
   // forced_eos: the last of max_new_tokens is the end token.

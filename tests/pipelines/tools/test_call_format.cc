@@ -145,7 +145,7 @@ TEST(CallFormats, OfOtherFormsAreUnknown) {
 {%- if m.tool_calls %})" +
            calls + R"({% else %}{{ m.content }}<|im_end|>{% endif %}{% endfor %})";
   };
-  const std::string json = "{{ c.function.arguments | tojson }}", name = "{{ c.function.name }}";
+  const std::string values = "{{ c.function.arguments | tojson }}", name = "{{ c.function.name }}";
   const auto of_each = [](const std::string& call) {
     return "{% for c in m.tool_calls %}" + call + "{% endfor %}";
   };
@@ -155,28 +155,28 @@ TEST(CallFormats, OfOtherFormsAreUnknown) {
     const text::Tokenizer tokenizer = text::Tokenizer::load(scratch / "model");
     return call_format({scratch / "model", tokenizer}, tokenizer, kEnds);
   };
-  EXPECT_TRUE(found(of_each("<call>" + name + " " + json + "</call>") + "<|im_end|>"));
-  EXPECT_TRUE(found(of_each("<call>" + name + json) + "<|im_end|>"));
+  EXPECT_TRUE(found(of_each("<call>" + name + " " + values + "</call>") + "<|im_end|>"));
+  EXPECT_TRUE(found(of_each("<call>" + name + values) + "<|im_end|>"));
   for (const std::string& other :
-       {of_each("<call>" + name + " " + json + "</call>"),                          // without an end
-        of_each("I call " + name + ": <call>" + name + " " + json) + "<|im_end|>",  // a name twice
-        of_each("<call>" + name + " " + json + json) + "<|im_end|>",
-        of_each("<call>" + name + ".args=" + json) + "<|im_end|>",  // the name has no end
-        of_each("<call>" + json + " " + name) + "<|im_end|>",
-        of_each("<call>{{ c.id }} " + name + " " + json) + "<|im_end|>",
+       {of_each("<call>" + name + " " + values + "</call>"),                          // without an end
+        of_each("I call " + name + ": <call>" + name + " " + values) + "<|im_end|>",  // a name twice
+        of_each("<call>" + name + " " + values + values) + "<|im_end|>",
+        of_each("<call>" + name + ".args=" + values) + "<|im_end|>",  // the name has no end
+        of_each("<call>" + values + " " + name) + "<|im_end|>",
+        of_each("<call>{{ c.id }} " + name + " " + values) + "<|im_end|>",
         of_each("<call>" + name +
                 " {% for k, v in c.function.arguments.items() %}<arg>{{ k }}={{ v }}{% endfor %}") +
             "<|im_end|>",
-        of_each("x" + name + " " + json + ";") + "<|im_end|>"}) {  // a trigger of one byte
+        of_each("x" + name + " " + values + ";") + "<|im_end|>"}) {  // a trigger of one byte
     SCOPED_TRACE(other);
     EXPECT_FALSE(found(other));
   }
   const auto list = found("{% if m.tool_calls | length > 1 %}<list>{% endif %}" +
-                          of_each("<call>" + name + " " + json + "</call>") + "<|im_end|>");
+                          of_each("<call>" + name + " " + values + "</call>") + "<|im_end|>");
   ASSERT_TRUE(list);
   EXPECT_EQ(list->begin, "<call>");
   EXPECT_EQ(list->between, "") << "several calls have another form";
-  const auto each = found(of_each("<call>" + name + " " + json + "</call><|im_end|>"));
+  const auto each = found(of_each("<call>" + name + " " + values + "</call><|im_end|>"));
   ASSERT_TRUE(each);
   EXPECT_EQ(each->between, "") << "an answer for each call";
   EXPECT_TRUE(each->spelled.empty());

@@ -9,6 +9,7 @@
 #include "qkv/base/files.h"
 #include "qkv/base/log.h"
 #include "qkv/pipelines/generate.h"
+#include "qkv/pipelines/images/prompt_images.h"
 #include "tests/support/scratch.h"
 
 namespace qkv::pipelines {
