@@ -1,5 +1,7 @@
 #include "qkv/models/vision_tower.h"
 
+#include <cmath>
+
 #include "qkv/models/validate.h"
 #include "qkv/ops/embedding.h"
 #include "qkv/ops/general/pooling.h"
@@ -22,6 +24,21 @@ nn::Linear linear(int64_t inputs, const VisionTowerConfig& config) {
   return nn::Linear({.inputs = inputs, .outputs = config.d_model, .bias = config.bias});
 }
 
+// Rows and columns of patches above and left of an image that was resized to fit into these.
+ImageSize padding_of(ImageSize image, ImageSize patches) {
+  // transformers' int(round(length * scale, 7)).
+  const auto scaled = [](int64_t length, int64_t to, int64_t from) {
+    const double scale = static_cast<double>(to) / static_cast<double>(from);
+    return static_cast<int64_t>(std::round(static_cast<double>(length) * scale * 1e7) / 1e7);
+  };
+  const auto ratio = [](ImageSize size) {
+    return static_cast<double>(size.width) / static_cast<double>(size.height);
+  };
+  if (ratio(image) > ratio(patches))
+    return {(patches.height - scaled(image.height, patches.width, image.width)) / 2, 0};
+  return {0, (patches.width - scaled(image.width, patches.height, image.height)) / 2};
+}
+
 }  // namespace
 
 int64_t VisionTowerConfig::rows() const {
@@ -35,6 +52,8 @@ void VisionTowerConfig::validate() const {
   require_at_least("merge_side", 1, merge_side);
   if (drops_class_token && encoder.own_tokens() == 0)
     throw UsageError("drops_class_token: expected an encoder with a class token, found one without");
+  if (!resolutions.empty() && (merge_side > 1 || (encoder.own_tokens() > 0 && !drops_class_token)))
+    throw UsageError("resolutions: expected patches alone, found merged ones or a class token");
   if (merge_side == 1) return;
   if (encoder.own_tokens() > 0 && !drops_class_token)
     throw UsageError("merge_side: expected patches alone, found a class token");
@@ -53,6 +72,8 @@ VisionTower::VisionTower(const VisionTowerConfig& config)
                                   .epsilon = config.epsilon,
                                   .bias = false});
   if (config.activation) linear_2_.emplace(linear(config.d_model, config));
+  if (!config.resolutions.empty())
+    newline_ = nn::Parameter(Shape{config.d_model}, {nn::Initializer::Kind::normal, 0.02f});
 }
 
 // The patches that are used, those of a square side by side, and merged.
@@ -87,10 +108,39 @@ Tensor VisionTower::operator()(const Tensor& pixels) const {
   return (*linear_2_)(linear_1_(rows, *config_.activation)).value();
 }
 
+std::vector<int32_t> VisionTower::row_order(int64_t grid_rows, int64_t grid_columns, ImageSize image) const {
+  if (!newline_.defined()) return {};
+  const ImageEncoderConfig& encoder = config_.encoder;
+  const int64_t down = encoder.height / encoder.patch, across = encoder.width / encoder.patch;
+  const int64_t height = grid_rows * down, width = grid_columns * across, of_tile = down * across;
+  const auto [top, left] = padding_of(image, {height, width});
+  std::vector<int32_t> order;
+  const auto add = [&](int64_t row) { order.push_back(static_cast<int32_t>(row)); };
+  const int64_t of_grid = height * width;
+  for (int64_t row = 0; row < of_tile; ++row) add(of_grid + row);
+  for (int64_t y = top; y < height - top; ++y) {
+    for (int64_t x = left; x < width - left; ++x) {
+      const int64_t tile = y / down * grid_columns + x / across;
+      add(tile * of_tile + y % down * across + x % across);
+    }
+    add(of_grid + of_tile);
+  }
+  return order;
+}
+
+Tensor VisionTower::in_order(const Tensor& rows, const std::vector<int32_t>& order) const {
+  if (order.empty()) return rows;
+  Tensor all = Tensor::empty({rows.rows() + 1, rows.cols()}, DType::f32, rows.device());
+  all.slice_rows(0, rows.rows()).copy_from(rows);
+  all.slice_rows(rows.rows(), 1).copy_from(newline_.variable.value().reshape({1, rows.cols()}));
+  return embedding(all, Tensor::from(order, {std::ssize(order)}), {}, {}).value();
+}
+
 void VisionTower::visit_projector(const nn::ParameterVisitor& visitor) const {
   if (norm_) nn::visit_part(visitor, "projector.norm", *norm_);
   nn::visit_part(visitor, "projector.linear_1", linear_1_);
   if (linear_2_) nn::visit_part(visitor, "projector.linear_2", *linear_2_);
+  if (newline_.defined()) visitor("projector.newline", newline_);
 }
 
 void VisionTower::visit(const nn::ParameterVisitor& visitor) const {

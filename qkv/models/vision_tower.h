@@ -1,6 +1,7 @@
 #pragma once
 // The part of a language model that reads images: an image encoder, whose patches become rows in the place of
-// tokens' embeddings (LLaVA, Liu et al. 2023; Idefics3, Laurençon et al. 2024; Gemma 3, Gemma Team 2025).
+// tokens' embeddings (LLaVA, Liu et al. 2023; LLaVA-NeXT, Liu et al. 2024; Idefics3, Laurençon et al. 2024;
+// Gemma 3, Gemma Team 2025).
 
 #include <filesystem>
 #include <memory>
@@ -32,8 +33,11 @@ struct VisionTowerConfig {
   std::optional<Activation> activation = {};
   bool bias = true;
   int64_t d_model = 0;  // of the language model
+  // Sizes of images of several tiles. If there are any, tiles lose the rows of their padding, and a learned
+  // row ends each row of patches (LLaVA-NeXT, Liu et al. 2024).
+  std::vector<ImageSize> resolutions = {};
 
-  // Rows of an image.
+  // Rows of a tile.
   int64_t rows() const;
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
@@ -50,7 +54,13 @@ class VisionTower {
   // model's device. Throws ShapeError for images of another size. Inference only.
   Tensor operator()(const Tensor& pixels) const;
 
-  // "encoder.patches.weight", "projector.linear_1.weight".
+  // The rows of an image of this size, among those of its tiles (those of a grid, row by row, then the whole
+  // image); the number of these stands for the learned row. Empty: all, in their order.
+  std::vector<int32_t> row_order(int64_t grid_rows, int64_t grid_columns, ImageSize image) const;
+  // f32 [rows of all tiles, d_model] -> [rows of the image, d_model].
+  Tensor in_order(const Tensor& rows, const std::vector<int32_t>& order) const;
+
+  // "encoder.patches.weight", "projector.linear_1.weight", "projector.newline".
   void visit(const nn::ParameterVisitor& visitor) const;
   const ImageEncoder& encoder() const { return encoder_; }
   void visit_projector(const nn::ParameterVisitor& visitor) const;
@@ -63,6 +73,7 @@ class VisionTower {
   std::optional<nn::Norm> norm_;
   nn::Linear linear_1_;
   std::optional<nn::Linear> linear_2_;
+  nn::Parameter newline_;  // [d_model]; undefined: none
 };
 
 // How a prompt shows images.
@@ -80,8 +91,8 @@ struct ImageReading {
   ImagePlaces places;
 };
 
-// Whether the next function loads the vision towers of a model_type: "llava", "gemma3", "idefics3",
-// "smolvlm".
+// Whether the next function loads the vision towers of a model_type: "llava", "llava_next", "gemma3",
+// "idefics3", "smolvlm".
 bool reads_images(std::string_view model_type);
 
 // The part of a language model's folder that reads images; d_model: the language model's. Nothing for other

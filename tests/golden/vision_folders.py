@@ -81,6 +81,50 @@ def llava(folder, model):
         ("a man of france", [])], patch_size=8, vision_feature_select_strategy="default", num_additional_image_tokens=1)
 
 
+def llava_next(folder, model):
+    """Tiles of the resolution that suits an image, and a learned row after each row of patches."""
+    size = tokenizers.llama2(folder, more=["<image>", "<pad>"])
+    resolutions = [[24, 48], [48, 24], [48, 48], [72, 24], [24, 72]]
+    model(folder, {
+        "architectures": ["LlavaNextForConditionalGeneration"], "ignore_index": -100, "image_grid_pinpoints": resolutions,
+        "image_token_index": size - 2, "model_type": "llava_next", "projector_hidden_act": "gelu",
+        "text_config": {**TEXT, "_name_or_path": "mistralai/Mistral-7B-Instruct-v0.2", "architectures": ["MistralForCausalLM"],
+                        "max_position_embeddings": 32768, "model_type": "mistral", "rope_theta": 1000000.0, "sliding_window": None,
+                        "torch_dtype": "bfloat16", "vocab_size": size},
+        "tie_word_embeddings": False, "torch_dtype": "float16", "transformers_version": "4.39.0.dev0",
+        "use_image_newline_parameter": True,
+        "vision_config": {**ENCODER, "num_hidden_layers": 3, "image_size": 24, "model_type": "clip_vision_model", "patch_size": 4,
+                          "projection_dim": 12, "vocab_size": 32000},
+        "vision_feature_layer": -2, "vision_feature_select_strategy": "default"}, change=lambda tensors: {
+            name.replace("vision_tower.", "vision_tower.vision_model."): tensor for name, tensor in tensors.items()},
+        dtype=torch.float16)
+    write_json(folder / "preprocessor_config.json", {
+        "aspect_ratio_setting": "anyres", "crop_size": {"height": 24, "width": 24}, "do_center_crop": True, "do_convert_rgb": True,
+        "do_normalize": True, "do_rescale": True, "do_resize": True, "image_grid_pinpoints": resolutions, **CLIP_PIXELS,
+        "image_processor_type": "LlavaNextImageProcessor", "processor_class": "LlavaNextProcessor", "resample": 3,
+        "rescale_factor": 0.00392156862745098, "size": {"shortest_edge": 24}})
+    write_json(folder / "processor_config.json", {
+        "image_token": "<image>", "num_additional_image_tokens": 1, "patch_size": 4, "processor_class": "LlavaNextProcessor",
+        "vision_feature_select_strategy": "default"})
+    write_json(folder / "tokenizer_config.json", {
+        "add_bos_token": True, "add_eos_token": False,
+        "added_tokens_decoder": added(("<unk>", "<s>", "</s>"), 0) | added(("<image>", "<pad>"), size - 2),
+        "additional_special_tokens": [], "bos_token": "<s>", "clean_up_tokenization_spaces": False, "eos_token": "</s>",
+        "legacy": True, "model_max_length": 1000000000000000019884624838656, "pad_token": "<pad>", "padding_side": "left",
+        "processor_class": "LlavaNextProcessor", "tokenizer_class": "LlamaTokenizer", "unk_token": "<unk>"})
+    write_json(folder / "chat_template.json", {"chat_template":
+        "{% for message in messages %}{% if message['role'] == 'user' %}{{ '[INST] ' }}"
+        "{% for content in message['content'] | selectattr('type', 'equalto', 'image') %}{{ '<image>\n' }}{% endfor %}"
+        "{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}{{ content['text'] }}{% endfor %}"
+        "{{ ' [/INST]' }}{% else %}{{ ' ' + message['content'][0]['text'] + '</s>' }}{% endif %}{% endfor %}"})
+    write_json(folder / "generation_config.json", {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": size - 1})
+    return continuations(folder, hf.LlavaNextImageProcessorPil, hf.LlavaNextProcessor, [
+        ("[INST] <image> the man in the house [/INST]", ["rgb.png"]),
+        ("a dog <image> and", ["resized_3_43x17.png"]),
+        ("<image>a dog <image> and the red dog", ["rgba.png", "gray.png"])], patch_size=4,
+        vision_feature_select_strategy="default", num_additional_image_tokens=1)
+
+
 def smolvlm(folder, model):
     """Tiles of a grid, each with the row and column of its own."""
     grid = [f"<row_{i}_col_{j}>" for i in range(1, 4) for j in range(1, 4)]

@@ -38,10 +38,10 @@ template <class Config>
 WeightMap weight_map_of(const FamilyOf<Config>& family, const Config& config, const Stored& stored) {
   if (stored.layouts == Layouts::own) {
     if (stored.dual == nullptr && stored.wrapper == nullptr) return {.others_same = true};
-    return {
-        .others_same = true,
-        .own_prefix = own_prefix(stored.part),
-        .other_parts = {"text.", "image.", "logit_", "model.", "multi_modal_projector.", "vision_tower."}};
+    return {.others_same = true,
+            .own_prefix = own_prefix(stored.part),
+            .other_parts = {"text.", "image.", "image_newline", "logit_", "model.", "multi_modal_projector.",
+                            "vision_tower."}};
   }
   WeightMap map = family_map(family, config, stored.wrapper);
   if (stored.dual != nullptr) map.other_parts = {"text_", "vision_model.", "visual_projection.", "logit_"};

@@ -147,8 +147,9 @@ std::vector<std::string> possible_names(const WeightMap& map, const MappedName& 
   };
   as("LayerNorm.weight", "LayerNorm.gamma");
   as("LayerNorm.bias", "LayerNorm.beta");
+  const std::string suffix = name.substr(std::min(name.rfind('.'), name.size()));
   for (const auto* others : {&tensor.rule.also, &tensor.rule.otherwise}) {
-    for (const std::string& other : *others) all.push_back(other + name.substr(name.rfind('.')));
+    for (const std::string& other : *others) all.push_back(other + suffix);
   }
   const size_t whole = all.size();
   for (size_t i = 0; i < whole && !map.prefix.empty(); ++i) {

@@ -78,6 +78,8 @@ PromptImages::PromptImages(models::ImageReading reading, models::TileProcessor p
       throw DataError(concat("sliding_window: expected at least the ", rows, " rows of an image, found ",
                              layer.attention.window));
   }
+  if (processor_.resolutions() != tower_->config().resolutions)
+    throw DataError("preprocessing: image_grid_pinpoints: expected the model's, found others");
 }
 
 EncodedImageHandle PromptImages::encode(const data::Image& image) const {
@@ -91,7 +93,10 @@ EncodedImageHandle PromptImages::encode(const data::Image& image) const {
     }
   }
   const models::ImageTiles tiles = processor_(image);
-  const int64_t count = tiles.pixels.dim(0), each = tower_->config().rows(), rows = count * each;
+  const int64_t count = tiles.pixels.dim(0), each = tower_->config().rows();
+  const std::vector<int32_t> order =
+      tower_->row_order(tiles.rows, tiles.columns, {image.height, image.width});
+  const int64_t rows = order.empty() ? count * each : std::ssize(order);
   if (rows > max_positions_) {
     throw DataError(concat("image: expected one that takes at most the ", max_positions_,
                            " positions of the model, found ", rows));
@@ -99,11 +104,13 @@ EncodedImageHandle PromptImages::encode(const data::Image& image) const {
   EncodedImage encoded{
       .grid_rows = tiles.rows, .grid_columns = tiles.columns, .rows = {}, .ids = ids_of(digest, rows)};
   const InferenceMemory inference;
+  Tensor all;
   for (int64_t i = 0; i < count; ++i) {
     const Tensor tile = (*tower_)(tiles.pixels.slice_rows(i, 1));
-    if (i == 0) encoded.rows = Tensor::empty({rows, tile.cols()}, DType::f32, tile.device());
-    encoded.rows.slice_rows(i * each, each).copy_from(tile);
+    if (i == 0) all = Tensor::empty({count * each, tile.cols()}, DType::f32, tile.device());
+    all.slice_rows(i * each, each).copy_from(tile);
   }
+  encoded.rows = tower_->in_order(all, order);
   auto handle = std::make_shared<const EncodedImage>(std::move(encoded));
   const std::lock_guard lock(mutex_);
   last_.emplace_front(digest, handle);
@@ -118,9 +125,9 @@ EncodedImageHandle PromptImages::encode(const data::Image& image) const {
 
 // The text in the place of the placeholder.
 std::string PromptImages::shown(const EncodedImage& image) const {
+  if (!places_.begin_id && !places_.tiles) return repeated(image_token_, image.rows.rows());
   const std::string tile = repeated(image_token_, tower_->config().rows());
   if (places_.begin_id) return concat("\n\n", placeholder_, tile, end_token_, "\n\n");
-  if (!places_.tiles) return tile;
   std::string text;
   for (int64_t row = 1; row <= image.grid_rows; ++row) {
     for (int64_t column = 1; column <= image.grid_columns; ++column)

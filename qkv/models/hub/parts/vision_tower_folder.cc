@@ -15,6 +15,7 @@
 #include "qkv/models/gguf/gguf_model.h"
 #include "qkv/models/hub/opened_config.h"
 #include "qkv/models/hub/weight_map.h"
+#include "qkv/models/image_tiles.h"
 #include "qkv/models/vision_tower.h"
 #include "qkv/ops/quantize.h"
 
@@ -67,6 +68,14 @@ void read_llava(const ConfigReader& whole, VisionTowerConfig& tower, ImagePlaces
   places.image_id = id_in(whole, whole.has("image_token_id") ? "image_token_id" : "image_token_index", 32000);
 }
 
+void read_llava_next(const ConfigReader& whole, VisionTowerConfig& tower, ImagePlaces& places) {
+  read_llava(whole, tower, places);
+  whole.require_boolean("use_image_newline_parameter", true);
+  tower.resolutions = read_resolutions(whole);
+  if (tower.encoder.class_token && !tower.drops_class_token)
+    whole.reject("vision_feature_select_strategy", "\"default\" for an image encoder with a class token");
+}
+
 void read_gemma(const ConfigReader& whole, VisionTowerConfig& tower, ImagePlaces& places) {
   const ImageEncoderConfig& encoder = tower.encoder;
   const int64_t tokens = whole.integer("mm_tokens_per_image", 256), across = encoder.width / encoder.patch;
@@ -111,6 +120,24 @@ TowerFamily with_tower(TowerFamily family) {
   return family;
 }
 
+TowerFamily llava(std::string_view model_type) {
+  return with_tower({.model_type = model_type,
+                     .encoder = "clip_vision_model",
+                     .others = R"({"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
+                                   "num_attention_heads": 16, "image_size": 336, "patch_size": 14})",
+                     .read = read_llava,
+                     .projector = {{"projector.linear_1", "multi_modal_projector.linear_1"},
+                                   {"projector.linear_2", "multi_modal_projector.linear_2"}}});
+}
+
+TowerFamily llava_next() {
+  TowerFamily family = llava("llava_next");
+  family.read = read_llava_next;
+  family.projector.push_back(
+      {.ours = "projector.newline", .theirs = "image_newline", .otherwise = {"model.image_newline"}});
+  return family;
+}
+
 std::span<const TowerFamily> tower_families() {
   static const std::array kTowers{
       with_tower({.model_type = "gemma3",
@@ -123,14 +150,7 @@ std::span<const TowerFamily> tower_families() {
                                 {.ours = "projector.linear_1.weight",
                                  .theirs = "multi_modal_projector.mm_input_projection_weight",
                                  .layout = Layout::transposed}}}),
-      idefics("idefics3", "idefics3_vision"),
-      with_tower({.model_type = "llava",
-                  .encoder = "clip_vision_model",
-                  .others = R"({"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
-                                "num_attention_heads": 16, "image_size": 336, "patch_size": 14})",
-                  .read = read_llava,
-                  .projector = {{"projector.linear_1", "multi_modal_projector.linear_1"},
-                                {"projector.linear_2", "multi_modal_projector.linear_2"}}}),
+      idefics("idefics3", "idefics3_vision"), llava("llava"), llava_next(),
       idefics("smolvlm", "smolvlm_vision")};
   return kTowers;
 }
@@ -265,6 +285,10 @@ void save_with_images(const std::filesystem::path& folder, const LanguageModel& 
   std::vector<std::string> prefixes{family->encoder_prefix, family->projector_prefix};
   for (const auto* others : {&family->other_encoder_prefixes, &family->other_projector_prefixes})
     prefixes.insert(prefixes.end(), others->begin(), others->end());
+  for (const WeightRule& rule : family->projector) {
+    prefixes.push_back(rule.theirs);
+    prefixes.insert(prefixes.end(), rule.otherwise.begin(), rule.otherwise.end());
+  }
   for (const std::string& name : files.names()) {
     if (std::ranges::none_of(prefixes, [&](const std::string& prefix) { return name.starts_with(prefix); }))
       continue;

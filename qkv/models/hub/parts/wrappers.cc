@@ -216,9 +216,10 @@ WeightMap wrapped_map(WeightMap map, const Wrapper& wrapper, const nn::StackOpti
     rule.first_output = rule.ours.ends_with("fc1") ? mixed.d_ff : 0;
   }
   map.prefix = whole;
-  map.other_parts = {"model.connector.", "model.multi_modal_projector.", "model.vision_",
-                     "model.visual.",    "multi_modal_projector.",       "vision_",
-                     "visual."};
+  map.other_parts = {
+      "image_newline", "model.connector.", "model.image_newline",    "model.multi_modal_projector.",
+      "model.vision_", "model.visual.",    "multi_modal_projector.", "vision_",
+      "visual."};
   for (const char* other : {"model.language_model.", "language_model.model.", "model."}) {
     if (other != whole) map.other_prefixes.emplace_back(other);
   }
