@@ -11,7 +11,7 @@ namespace qkv::explain {
 namespace {
 
 std::string part_of(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, const char*>, 12> kParts{
+  static constexpr std::array<std::pair<std::string_view, const char*>, 13> kParts{
       {{"embed_", "embeddings"},
        {".self_attn.", "self_attention"},
        {".encoder_attn.", "cross_attention"},
@@ -23,6 +23,7 @@ std::string part_of(const std::string& name) {
        {".fc2.", "feed_forward"},
        {".gate.", "feed_forward"},
        {".xielu.", "feed_forward"},
+       {"_layer_scale", "norms"},
        {".layer_scalar", "norms"}}};
   for (const std::string encoder : {"text.", "image."}) {  // of DualEncoder
     if (name.starts_with(encoder)) return encoder + part_of(name.substr(encoder.size()));

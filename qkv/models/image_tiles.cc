@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -24,8 +25,9 @@ struct Alias {
   std::string_view name, known;
   const char* defaults;
 };
-constexpr std::array<Alias, 5> kAliases{
-    {{"Idefics3", "Siglip", R"({"resample": 1, "size": {"longest_edge": 1456}})"},
+constexpr std::array<Alias, 6> kAliases{
+    {{"GotOcr2", "CLIP", R"({"size": {"height": 384, "width": 384}})"},
+     {"Idefics3", "Siglip", R"({"resample": 1, "size": {"longest_edge": 1456}})"},
      {"SmolVLM", "Siglip", R"({"resample": 1, "size": {"longest_edge": 1456}})"},
      {"Gemma3", "Siglip", R"({"resample": 2})"},
      {"Llava", "CLIP", "{}"},
@@ -101,6 +103,25 @@ data::Image with_black_around(const data::Image& image, ImageSize size) {
   return padded;
 }
 
+// Rows and columns of the grid whose aspect ratio is nearest to the image's. Of grids that are equally near,
+// the largest that the image fills at least half, or else the smallest.
+ImageSize nearest_grid(ImageSize image, ImageSize tile, const AspectOptions& options) {
+  const double ratio = ratio_of(image);
+  ImageSize best{1, 1};
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t count = options.min_tiles; count <= options.max_tiles; ++count) {
+    for (int64_t columns = 1; columns <= count; ++columns) {
+      if (count % columns != 0) continue;
+      const ImageSize grid{count / columns, columns};
+      const double difference = std::abs(ratio - ratio_of(grid));
+      const bool is_filled = 2 * image.height * image.width > tile.height * tile.width * count;
+      if (difference < least || (difference == least && is_filled)) best = grid;
+      least = std::min(least, difference);
+    }
+  }
+  return best;
+}
+
 data::Image part_of(const data::Image& image, int64_t top, int64_t left, int64_t side) {
   data::Image part{.height = side, .width = side, .pixels = {}};
   part.pixels.reserve(static_cast<size_t>(side * side * 3));
@@ -141,6 +162,13 @@ TileProcessor read_tile_processor(const std::string& text, const std::string& pa
       plan = ResolutionOptions{read_resolutions(reader)};
       for (const char* key : {"do_resize", "do_center_crop"}) reader.require_boolean(key, true);
       for (const char* key : {"aspect_ratio_setting", "do_pad", "image_grid_pinpoints"}) config.erase(key);
+    } else if (alias.name == "GotOcr2") {
+      plan = AspectOptions{.min_tiles = reader.integer("min_patches", 1),
+                           .max_tiles = reader.integer("max_patches", 12)};
+      reader.require_boolean("do_resize", true);
+      // InternVLProcessor cuts images, whatever "crop_to_patches" says, and no image has a centre crop.
+      config["do_center_crop"] = false;
+      for (const char* key : {"crop_to_patches", "do_pad", "max_patches", "min_patches"}) config.erase(key);
     } else if (alias.name == "Gemma3") {
       reader.require_boolean("do_pan_and_scan", false);
       for (const char* key : {"do_pan_and_scan", "pan_and_scan_min_crop_size", "pan_and_scan_max_num_crops",
@@ -196,6 +224,15 @@ TileProcessor::TileProcessor(const ImageProcessorConfig& each, TilePlan plan)
       }
     }
   }
+  if (const auto* counts = std::get_if<AspectOptions>(&plan_)) {
+    if (!each.resize || tile.height != tile.width)
+      throw UsageError("size: expected the same height and width, found others");
+    if (counts->min_tiles < 1 || counts->min_tiles > counts->max_tiles || is_too_much(counts->max_tiles)) {
+      throw UsageError(concat("min_patches, max_patches: expected 1 to ", kMaxTiles, " tiles, and at most ",
+                              kLongestEdge, " x ", kLongestEdge, " pixels, found ", counts->min_tiles, " to ",
+                              counts->max_tiles, " of ", tile.height, " x ", tile.width));
+    }
+  }
   const auto* tiles = std::get_if<TileOptions>(&plan_);
   if (tiles == nullptr) return;
   if (tiles->longest_edge < 1 || tiles->longest_edge > kLongestEdge) {
@@ -246,6 +283,14 @@ ImageTiles TileProcessor::tiles(const data::Image& image, const ResolutionOption
   const ImageSize square = each.resize.value_or(ImageSize{*each.shortest_edge, *each.shortest_edge});
   return cut(with_black_around(data::resize(image, fitted.height, fitted.width, each.resampling), best),
              data::resize(image, square.height, square.width, each.resampling));
+}
+
+ImageTiles TileProcessor::tiles(const data::Image& image, const AspectOptions& options) const {
+  const ImageSize tile = size(), grid = nearest_grid({image.height, image.width}, tile, options);
+  if (grid == ImageSize{1, 1}) return {.pixels = each_({&image, 1})};
+  return cut(
+      data::resize(image, grid.height * tile.height, grid.width * tile.width, each_.config().resampling),
+      image);
 }
 
 ImageTiles TileProcessor::operator()(const data::Image& image) const {

@@ -26,8 +26,14 @@ struct ResolutionOptions {
   std::vector<ImageSize> resolutions = {};
 };
 
+// The image is resized to a grid of tiles, whatever its aspect ratio: the grid with the nearest one among
+// those of min_tiles to max_tiles tiles (InternVL 1.5, Chen et al. 2024, section 3.2).
+struct AspectOptions {
+  int64_t min_tiles = 1, max_tiles = 12;
+};
+
 // One tile for each image, or those of a grid.
-using TilePlan = std::variant<std::monostate, TileOptions, ResolutionOptions>;
+using TilePlan = std::variant<std::monostate, TileOptions, ResolutionOptions, AspectOptions>;
 
 // The tiles of an image, row by row, and last the whole image in the size of one.
 struct ImageTiles {
@@ -53,6 +59,7 @@ class TileProcessor {
   ImageTiles cut(const data::Image& image, data::Image whole) const;
   ImageTiles tiles(const data::Image& image, const TileOptions& options) const;
   ImageTiles tiles(const data::Image& image, const ResolutionOptions& options) const;
+  ImageTiles tiles(const data::Image& image, const AspectOptions& options) const;
 
   ImageProcessor each_;
   TilePlan plan_;
@@ -63,8 +70,8 @@ class TileProcessor {
 std::vector<ImageSize> read_resolutions(const ConfigReader& reader);
 
 // The preprocessing in a folder's preprocessor_config.json or processor_config.json: Idefics3ImageProcessor,
-// SmolVLMImageProcessor, Gemma3ImageProcessor, LlavaImageProcessor, LlavaNextImageProcessor, and those of
-// read_image_processor().
+// SmolVLMImageProcessor, Gemma3ImageProcessor, LlavaImageProcessor, LlavaNextImageProcessor,
+// GotOcr2ImageProcessor as InternVL uses it, and those of read_image_processor().
 // Throws DataError, also if the size of the result depends on the image, and IoError.
 TileProcessor load_tile_processor(const std::filesystem::path& folder);
 

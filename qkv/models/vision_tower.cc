@@ -67,10 +67,8 @@ void VisionTowerConfig::validate() const {
 VisionTower::VisionTower(const VisionTowerConfig& config)
     : config_(validated(config)), encoder_(config.encoder), linear_1_(linear(merged_width(config), config)) {
   if (config.norm)
-    norm_.emplace(nn::NormOptions{.features = merged_width(config),
-                                  .kind = nn::NormKind::rms,
-                                  .epsilon = config.epsilon,
-                                  .bias = false});
+    norm_.emplace(nn::NormOptions{
+        .features = merged_width(config), .kind = config.norm_kind, .epsilon = config.epsilon});
   if (config.activation) linear_2_.emplace(linear(config.d_model, config));
   if (!config.resolutions.empty())
     newline_ = nn::Parameter(Shape{config.d_model}, {nn::Initializer::Kind::normal, 0.02f});

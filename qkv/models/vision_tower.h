@@ -27,8 +27,9 @@ struct VisionTowerConfig {
   bool drops_class_token = false;   // of patches
   PatchMerge merge = PatchMerge::concatenated;
   int64_t merge_side = 1;  // of the square, in patches
-  // The projector: an optional RMS norm, then one linear layer to d_model, or two with an activation between.
+  // The projector: an optional norm, then one linear layer to d_model, or two with an activation between.
   bool norm = false;
+  nn::NormKind norm_kind = nn::NormKind::rms;
   float epsilon = 1e-6f;
   std::optional<Activation> activation = {};
   bool bias = true;
@@ -82,8 +83,9 @@ struct ImagePlaces {
   // The tokens around them, the first of which stands for an image in a prompt's text (Gemma 3); otherwise
   // the image token does.
   std::optional<int32_t> begin_id = {}, end_id = {};
-  bool tiles = false;            // several rows of a grid, each with tokens of its own (Idefics3)
-  bool both_directions = false;  // EmbeddedRows::both_directions
+  std::string before = {}, after = {};  // tokens around the rows of an image's tiles (InternVL)
+  bool tiles = false;                   // several rows of a grid, each with tokens of its own (Idefics3)
+  bool both_directions = false;         // EmbeddedRows::both_directions
 };
 
 struct ImageReading {
@@ -92,7 +94,7 @@ struct ImageReading {
 };
 
 // Whether the next function loads the vision towers of a model_type: "llava", "llava_next", "gemma3",
-// "idefics3", "smolvlm".
+// "idefics3", "smolvlm", "internvl".
 bool reads_images(std::string_view model_type);
 
 // The part of a language model's folder that reads images; d_model: the language model's. Nothing for other

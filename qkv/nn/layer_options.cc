@@ -54,6 +54,7 @@ Residual::Options LayerOptions::residual() const {
   return {.norm = norm_options(),
           .placement = norm,
           .scale = residual_scale,
+          .layer_scale = layer_scale,
           .dropout = dropout,
           .drop_path = drop_path};
 }

@@ -39,6 +39,7 @@ struct LayerOptions {
   SublayerOrder order = SublayerOrder::serial;  // others: pre-norm layers without cross attention only
   float residual_scale = 1;                     // factor of the sublayers' results (Granite)
   bool layer_scalar = false;                    // the layer's result has a learned factor (Gemma 4)
+  bool layer_scale = false;         // the sublayers' results have a learned factor for each feature (CaiT)
   AttentionVariant attention = {};  // of self-attention; cross attention has no positions and no window
   bool reads_memory = true;         // decoder layers only: has cross attention
   float dropout = 0;                // after each sublayer

@@ -1,6 +1,7 @@
 #include "qkv/nn/norm.h"
 
 #include "qkv/base/error.h"
+#include "qkv/ops/convert.h"
 #include "qkv/ops/general/arithmetic.h"
 #include "qkv/ops/general/drop_path.h"
 #include "qkv/ops/general/reshape.h"
@@ -68,6 +69,7 @@ Residual::Residual(const Options& options)
   if (placement_ != NormPlacement::output && options.normed) norm_.emplace(options.norm);
   if (placement_ == NormPlacement::output || placement_ == NormPlacement::both)
     output_norm_.emplace(options.norm);
+  if (options.layer_scale) layer_scale_ = Parameter(Shape{options.norm.features}, {Initializer::Kind::ones});
 }
 
 Variable Residual::input(const Variable& x) const {
@@ -79,6 +81,7 @@ Variable Residual::add(const Variable& x, const Variable& sublayer, const Offset
                        ForwardContext& context) const {
   Variable added = output_norm_ ? (*output_norm_)(sublayer) : sublayer;
   if (scale_ != 1) added = scaled(added, scale_);
+  if (layer_scale_.defined()) added = in_dtype(to_f32(added) * layer_scale_.variable, added.value().dtype());
   // Without stochastic depth there is no site, so that the sites of dropout keep their indices.
   if (drop_path_ != 0) {
     const Dropout drawn = context.drop_path(drop_path_);
@@ -91,6 +94,7 @@ Variable Residual::add(const Variable& x, const Variable& sublayer, const Offset
 void Residual::visit(const ParameterVisitor& visitor, const std::string& name) const {
   if (norm_) visit_part(visitor, name + "_layer_norm", *norm_);
   if (output_norm_) visit_part(visitor, name + "_output_norm", *output_norm_);
+  if (layer_scale_.defined()) visitor(name + "_layer_scale", layer_scale_);
 }
 
 void Norm::visit(const ParameterVisitor& visitor) const {

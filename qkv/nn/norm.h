@@ -54,9 +54,10 @@ enum class NormPlacement { post, pre, output, both };
 // The residual connection and the norms around a sublayer f:
 //   post: norm(x + dropout(f(x)))               pre: x + dropout(f(norm(x)))
 //   output: x + dropout(output_norm(f(x)))      both: x + dropout(output_norm(f(norm(x))))
-// f's result is multiplied by `scale` before it is added. In training, f's result for a sequence is dropped
-// as a whole with the probability `drop_path`, or else multiplied by 1 / (1 - drop_path): stochastic depth
-// (Huang et al. 2016), per sequence.
+// f's result is multiplied by `scale` before it is added, and with `layer_scale` also by a learned factor for
+// each feature (LayerScale, Touvron et al. 2021, "Going deeper with Image Transformers", eq. 4). In training,
+// f's result for a sequence is dropped as a whole with the probability `drop_path`, or else multiplied by 1 /
+// (1 - drop_path): stochastic depth (Huang et al. 2016), per sequence.
 class Residual {
  public:
   struct Options {
@@ -64,6 +65,7 @@ class Residual {
     NormPlacement placement = NormPlacement::post;
     bool normed = true;  // pre-norm only: else f reads x itself
     float scale = 1;
+    bool layer_scale = false;
     float dropout = 0;
     float drop_path = 0;
   };
@@ -80,11 +82,12 @@ class Residual {
   Variable add(const Variable& x, const Variable& sublayer, const Offsets& offsets,
                ForwardContext& context) const;
 
-  // name + "_layer_norm" and name + "_output_norm", those that the placement has.
+  // name + "_layer_norm" and name + "_output_norm", those that the placement has, and name + "_layer_scale".
   void visit(const ParameterVisitor& visitor, const std::string& name) const;
 
  private:
   std::optional<Norm> norm_, output_norm_;
+  Parameter layer_scale_;  // [features]; undefined: none
   NormPlacement placement_;
   float scale_, dropout_, drop_path_;
 };

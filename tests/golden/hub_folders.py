@@ -770,7 +770,8 @@ FOLDERS = {
     "deberta-v3-small": deberta_v3_small, "nli-deberta-v3-small": nli_deberta,
     **{name: partial(make, model=model) for name, make in (
         ("llava-1.5-7b-hf", vision_folders.llava), ("SmolVLM-256M-Instruct", vision_folders.smolvlm),
-        ("gemma-3-4b-it", vision_folders.gemma3), ("llava-v1.6-mistral-7b-hf", vision_folders.llava_next))},
+        ("gemma-3-4b-it", vision_folders.gemma3), ("llava-v1.6-mistral-7b-hf", vision_folders.llava_next),
+        ("InternVL3-1B-hf", vision_folders.internvl))},
     "opus-mt-en-de": opus_en_de, "opus-mt-en-ROMANCE": opus_en_romance}
 ELSEWHERE = ("tf_model.h5", "flax_model.msgpack", "pytorch_model.bin", "rust_model.ot", "onnx/model.onnx")
 

@@ -170,6 +170,66 @@ def smolvlm(folder, model):
         ("User:<image>a dog<image> in the house", ["rgba.png", "gray.png"])], image_seq_len=9)
 
 
+class WithoutVideos(hf.InternVLProcessor):
+    """The processor of videos needs torchvision."""
+
+    def check_argument_for_proper_class(self, name, argument):
+        if argument is not None:
+            super().check_argument_for_proper_class(name, argument)
+
+
+def internvl(folder, model):
+    """Tiles of the grid of the nearest aspect ratio, and an encoder with factors of its sublayers' results."""
+    more = ["<img>", "</img>", "<IMG_CONTEXT>", "<video>"]
+    size = tokenizers.smollm(folder, more=more)
+    first = size - len(more)
+    text = {key: value for key, value in TEXT.items() if key != "attention_bias"}
+    model(folder, {
+        "architectures": ["InternVLForConditionalGeneration"], "downsample_ratio": 0.5, "image_seq_length": 9,
+        "image_token_id": first + 2, "model_type": "internvl", "projector_hidden_act": "gelu",
+        "text_config": {**text, "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 0,
+                        "eos_token_id": 2, "max_window_layers": 70, "model_type": "qwen2", "rms_norm_eps": 1e-06,
+                        "rope_scaling": {"factor": 2.0, "rope_type": "dynamic", "type": "dynamic"}, "rope_theta": 1000000.0,
+                        "sliding_window": None, "torch_dtype": "bfloat16", "use_sliding_window": False, "vocab_size": size},
+        "torch_dtype": "bfloat16", "transformers_version": "4.52.0.dev0", "tie_word_embeddings": False,
+        "vision_config": {**ENCODER, "architectures": ["InternVisionModel"], "attention_bias": True, "attention_dropout": 0.0,
+                          "dropout": 0.0, "hidden_act": "gelu", "hidden_dropout_prob": 0.0, "image_size": [24, 24],
+                          "initializer_factor": 0.1, "initializer_range": 1e-10, "layer_norm_eps": 1e-06,
+                          "layer_scale_init_value": 0.1, "model_type": "internvl_vision", "norm_type": "layer_norm",
+                          "num_channels": 3, "patch_size": [4, 4], "projection_dropout": 0.0, "torch_dtype": "bfloat16",
+                          "use_absolute_position_embeddings": True, "use_mask_token": False, "use_mean_pooling": True,
+                          "use_qk_norm": False},
+        "vision_feature_layer": -1, "vision_feature_select_strategy": "default"}, dtype=torch.bfloat16)
+    write_json(folder / "preprocessor_config.json", {
+        "crop_size": None, "crop_to_patches": False, "data_format": "channels_first", "default_to_square": True, "device": None,
+        "do_center_crop": None, "do_convert_rgb": True, "do_normalize": True, "do_rescale": True, "do_resize": True,
+        "image_mean": [0.485, 0.456, 0.406], "image_processor_type": "GotOcr2ImageProcessorFast",
+        "image_std": [0.229, 0.224, 0.225], "input_data_format": None, "max_patches": 12, "min_patches": 1,
+        "processor_class": "InternVLProcessor", "resample": 3, "rescale_factor": 0.00392156862745098, "return_tensors": None,
+        "size": {"height": 24, "width": 24}})
+    write_json(folder / "processor_config.json", {"image_seq_length": 9, "processor_class": "InternVLProcessor"})
+    write_json(folder / "tokenizer_config.json", {
+        "add_bos_token": False, "add_prefix_space": False,
+        "added_tokens_decoder": added(("<|endoftext|>", "<|im_start|>", "<|im_end|>"), 0) | added(more, first),
+        "bos_token": None, "clean_up_tokenization_spaces": False, "context_image_token": "<IMG_CONTEXT>",
+        "end_image_token": "</img>", "eos_token": "<|im_end|>", "errors": "replace",
+        "extra_special_tokens": {"context_image_token": "<IMG_CONTEXT>", "end_image_token": "</img>",
+                                 "start_image_token": "<img>", "video_token": "<video>"},
+        "model_max_length": 8192, "pad_token": "<|endoftext|>", "processor_class": "InternVLProcessor", "split_special_tokens": False,
+        "start_image_token": "<img>", "tokenizer_class": "Qwen2Tokenizer", "unk_token": None, "video_token": "<video>"})
+    write_json(folder / "chat_template.json", {"chat_template":
+        "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n'}}"
+        "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for content in message['content'] %}"
+        "{% if content['type'] == 'image' %}{{ '<IMG_CONTEXT>\n' }}{% elif content['type'] == 'text' %}{{ content['text'] }}"
+        "{% endif %}{% endfor %}{% endif %}{{'<|im_end|>\n'}}{% endfor %}"
+        "{% if add_generation_prompt %}{{'<|im_start|>assistant\n' }}{% endif %}"})
+    write_json(folder / "generation_config.json", {"_from_model_config": True, "bos_token_id": 0, "eos_token_id": 2})
+    return continuations(folder, hf.GotOcr2ImageProcessorPil, WithoutVideos, [
+        ("<|im_start|>user <IMG_CONTEXT> the man in the house<|im_end|>", ["rgb.png"]),
+        ("a dog <IMG_CONTEXT> and", ["resized_3_43x17.png"]),
+        ("<IMG_CONTEXT>a dog <IMG_CONTEXT> and the red dog", ["rgba.png", "gray.png"])], image_seq_length=9)
+
+
 def gemma3(folder, model):
     """The patches of an image are averaged and see each other, within a window."""
     more = ["<start_of_image>", "<end_of_image>", "<image_soft_token>"]

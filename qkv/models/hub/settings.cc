@@ -109,14 +109,14 @@ void add(List& list, const nn::LayerOptions& layer) {
   const nn::LayerOptions options = resolved(layer);
   const auto& [d_model, heads, key_heads, d_k, d_v, d_ff, activation, gated, clamp, xielu, feed_forward_bias,
                inner_bias, experts, norm, norm_kind, epsilon, norm_bias, norm_weight, attention_norm,
-               feed_forward_output_norm, order, residual_scale, layer_scalar, attention, reads_memory,
-               dropout, attention_dropout, activation_dropout, drop_path] = options;
+               feed_forward_output_norm, order, residual_scale, layer_scalar, layer_scale, attention,
+               reads_memory, dropout, attention_dropout, activation_dropout, drop_path] = options;
   list("norm", norm, "norm_kind", norm_kind, "epsilon", epsilon, "norm_bias", norm_bias, "norm_weight",
        norm_weight, "attention_norm", attention_norm, "feed_forward_output_norm", feed_forward_output_norm,
        "d_model", d_model, "heads", heads, "key_heads", key_heads, "d_k", d_k, "d_v", d_v, "d_ff", d_ff,
        "activation", activation, "gated", gated, "xielu", xielu, "feed_forward_bias", feed_forward_bias,
        "inner_bias", inner_bias, "order", order, "residual_scale", residual_scale, "layer_scalar",
-       layer_scalar);
+       layer_scalar, "layer_scale", layer_scale);
   if (clamp.limit > 0) list("gate_clamp.limit", clamp.limit, "gate_clamp.alpha", clamp.alpha);
   if (experts.count > 0) list.within("experts", experts);
   list.within("attention", options.attention);

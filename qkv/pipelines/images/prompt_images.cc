@@ -65,6 +65,11 @@ PromptImages::PromptImages(models::ImageReading reading, models::TileProcessor p
       image_token_(token_of(tokenizer_, places_.image_id)) {
   placeholder_ = places_.begin_id ? token_of(tokenizer_, *places_.begin_id) : image_token_;
   if (places_.end_id) end_token_ = token_of(tokenizer_, *places_.end_id);
+  for (const std::string& around : {places_.before, places_.after}) {
+    if (!around.empty() && !tokenizer_.id_of(around))
+      throw DataError(
+          concat("tokenizer: expected the token ", around, ", which is next to images, found none"));
+  }
   const models::ImageEncoderConfig& encoder = tower_->config().encoder;
   const models::ImageSize size = processor_.size();
   if (size != models::ImageSize{encoder.height, encoder.width}) {
@@ -125,7 +130,8 @@ EncodedImageHandle PromptImages::encode(const data::Image& image) const {
 
 // The text in the place of the placeholder.
 std::string PromptImages::shown(const EncodedImage& image) const {
-  if (!places_.begin_id && !places_.tiles) return repeated(image_token_, image.rows.rows());
+  if (!places_.begin_id && !places_.tiles)
+    return concat(places_.before, repeated(image_token_, image.rows.rows()), places_.after);
   const std::string tile = repeated(image_token_, tower_->config().rows());
   if (places_.begin_id) return concat("\n\n", placeholder_, tile, end_token_, "\n\n");
   std::string text;

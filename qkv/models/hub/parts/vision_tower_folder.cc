@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -20,6 +21,9 @@
 #include "qkv/ops/quantize.h"
 
 namespace qkv::models {
+
+ImageFamily internvl_vision_family();  // families/vision/internvl_vision.cc; towers alone have it
+
 namespace {
 
 using Json = nlohmann::json;
@@ -43,16 +47,28 @@ int32_t id_in(const ConfigReader& whole, const char* key, int64_t otherwise) {
   return static_cast<int32_t>(id);
 }
 
-void read_llava(const ConfigReader& whole, VisionTowerConfig& tower, ImagePlaces& places) {
-  nn::StackOptions& stack = tower.encoder.encoder;
-  const int64_t layers = stack.size(), given = whole.integer("vision_feature_layer", -2);
+// The layer whose states are used. "-1" are those of the last layer, after the encoder's norm if
+// `last_is_normed`; other states are before it.
+void read_used_layers(const ConfigReader& whole, nn::StackOptions& stack, int64_t otherwise,
+                      bool last_is_normed) {
+  const int64_t layers = stack.size(), given = whole.integer("vision_feature_layer", otherwise);
+  if (given == -1 && last_is_normed) return;
   const int64_t used = given < 0 ? layers + 1 + given : given;
   if (used < 1 || used > layers) {
     whole.reject("vision_feature_layer",
                  concat("the state after one of the ", layers, " layers of the image encoder"));
   }
   stack.layers.resize(static_cast<size_t>(used));
-  stack.final_norm = false;  // states are those before it
+  stack.final_norm = false;
+}
+
+void read_activation(const ConfigReader& whole, VisionTowerConfig& tower) {
+  tower.activation = activation_of(whole.string("projector_hidden_act", "gelu"));
+  if (!tower.activation) whole.reject("projector_hidden_act", "an activation that is supported");
+}
+
+void read_llava(const ConfigReader& whole, VisionTowerConfig& tower, ImagePlaces& places) {
+  read_used_layers(whole, tower.encoder.encoder, -2, /*last_is_normed=*/false);
   const std::string strategy = whole.string("vision_feature_select_strategy", "default");
   if (strategy != "default" && strategy != "full")
     whole.reject("vision_feature_select_strategy", R"("default" or "full")");
@@ -60,10 +76,7 @@ void read_llava(const ConfigReader& whole, VisionTowerConfig& tower, ImagePlaces
   // transformers leaves out the first patch of encoders without a class token.
   if (tower.drops_class_token && !tower.encoder.class_token)
     whole.reject("vision_feature_select_strategy", "\"full\" for an image encoder without a class token");
-  const std::string activation = whole.string("projector_hidden_act", "gelu");
-  const auto known = activation_of(activation);
-  if (!known) whole.reject("projector_hidden_act", "an activation that is supported");
-  tower.activation = known;
+  read_activation(whole, tower);
   tower.bias = whole.boolean("multimodal_projector_bias", true);
   places.image_id = id_in(whole, whole.has("image_token_id") ? "image_token_id" : "image_token_index", 32000);
 }
@@ -74,6 +87,25 @@ void read_llava_next(const ConfigReader& whole, VisionTowerConfig& tower, ImageP
   tower.resolutions = read_resolutions(whole);
   if (tower.encoder.class_token && !tower.drops_class_token)
     whole.reject("vision_feature_select_strategy", "\"default\" for an image encoder with a class token");
+}
+
+void read_internvl(const ConfigReader& whole, VisionTowerConfig& tower, ImagePlaces& places) {
+  read_used_layers(whole, tower.encoder.encoder, -1, /*last_is_normed=*/true);
+  whole.require_string("vision_feature_select_strategy", "default");
+  tower.drops_class_token = true;
+  const int64_t across = tower.encoder.width / tower.encoder.patch;
+  const double side = 1 / whole.number("downsample_ratio", 0.5);
+  if (!(side >= 1 && side <= static_cast<double>(across) && side == std::floor(side) &&
+        across % static_cast<int64_t>(side) == 0)) {
+    whole.reject("downsample_ratio",
+                 concat("1 divided by a divisor of the ", across, " patches in a row of an image"));
+  }
+  tower.merge_side = static_cast<int64_t>(side);
+  tower.norm = true;
+  tower.norm_kind = nn::NormKind::layer;
+  tower.epsilon = 1e-5f;  // PyTorch's
+  read_activation(whole, tower);
+  places = {.image_id = id_in(whole, "image_token_id", 151667), .before = "<img>", .after = "</img>"};
 }
 
 void read_gemma(const ConfigReader& whole, VisionTowerConfig& tower, ImagePlaces& places) {
@@ -150,7 +182,16 @@ std::span<const TowerFamily> tower_families() {
                                 {.ours = "projector.linear_1.weight",
                                  .theirs = "multi_modal_projector.mm_input_projection_weight",
                                  .layout = Layout::transposed}}}),
-      idefics("idefics3", "idefics3_vision"), llava("llava"), llava_next(),
+      idefics("idefics3", "idefics3_vision"),
+      with_tower({.model_type = "internvl",
+                  .encoder = "internvl_vision",
+                  .others = "{}",
+                  .read = read_internvl,
+                  .projector = {{"projector.norm", "multi_modal_projector.layer_norm"},
+                                {"projector.linear_1", "multi_modal_projector.linear_1"},
+                                {"projector.linear_2", "multi_modal_projector.linear_2"}}}),
+      llava("llava"),
+      llava_next(),
       idefics("smolvlm", "smolvlm_vision")};
   return kTowers;
 }
@@ -173,13 +214,20 @@ std::string encoder_config(const ConfigReader& whole, const TowerFamily& family)
   std::string type(family.encoder);
   if (const auto found = given.find("model_type"); found != given.end() && found->is_string())
     type = found->get<std::string>();
-  Json config = type == family.encoder || is_siglip(type) == is_siglip(family.encoder)
+  Json config = type == family.encoder || (is_siglip(type) && is_siglip(family.encoder))
                     ? Json::parse(family.others)
                     : Json::object();
   config.update(given);
   const bool siglip = is_siglip(type);
   config["model_type"] = siglip ? "siglip_vision_model" : type;
-  config["architectures"] = {siglip ? "SiglipVisionModel" : "CLIPVisionModel"};
+  config["architectures"] = {siglip                      ? "SiglipVisionModel"
+                             : type == "internvl_vision" ? "InternVLVisionModel"
+                                                         : "CLIPVisionModel"};
+  // InternVL's: a height and a width.
+  for (const char* key : {"image_size", "patch_size"}) {
+    const Json sides = config.value(key, Json());
+    if (sides.is_array() && sides.size() == 2 && sides[0] == sides[1]) config[key] = sides[0];
+  }
   // Of images in general, and of the whole.
   for (const char* key : {"vocab_size", "dtype", "torch_dtype", "max_image_size", "size", "use_base_siglip",
                           "tie_word_embeddings"})
@@ -192,16 +240,19 @@ ImageEncoderConfig read_encoder(const ConfigReader& whole, const TowerFamily& fa
                                 const ImageFamily*& found) {
   const ConfigReader reader(encoder_config(whole, family), path + ": vision_config");
   const std::string type = reader.string("model_type");
-  found = type.starts_with("clip_") || type.starts_with("siglip_") ? find_family(image_families(), type)
-                                                                   : nullptr;
-  if (found == nullptr) reader.reject("model_type", "clip_vision_model or siglip_vision_model");
+  static const ImageFamily internvl = internvl_vision_family();
+  found = type == internvl.model_type                                ? &internvl
+          : type.starts_with("clip_") || type.starts_with("siglip_") ? find_family(image_families(), type)
+                                                                     : nullptr;
+  if (found == nullptr)
+    reader.reject("model_type", "clip_vision_model, siglip_vision_model or internvl_vision");
   ImageEncoderConfig config = found->parse(reader);
   config.pooler = false;
   config.projection = 0;
   return config;
 }
 
-// The names of CLIP's and SigLIP's image encoders within the whole.
+// The names of the image encoders' tensors within the whole.
 WeightMap encoder_map(const ImageFamily& of, const ImageEncoderConfig& config, const TowerFamily& family) {
   WeightMap map = of.weight_map(config);
   const std::string alone = map.prefix;
