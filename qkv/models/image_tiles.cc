@@ -104,7 +104,7 @@ data::Image with_black_around(const data::Image& image, ImageSize size) {
 }
 
 // Rows and columns of the grid whose aspect ratio is nearest to the image's. Of grids that are equally near,
-// the largest that the image fills at least half, or else the smallest.
+// the largest that has less than twice the image's pixels, or else the smallest.
 ImageSize nearest_grid(ImageSize image, ImageSize tile, const AspectOptions& options) {
   const double ratio = ratio_of(image);
   ImageSize best{1, 1};
@@ -280,7 +280,7 @@ ImageTiles TileProcessor::tiles(const data::Image& image, const ResolutionOption
   const ImageSize best =
       *std::ranges::max_element(options.resolutions, {}, [&](ImageSize one) { return shown_in(found, one); });
   const ImageSize fitted = fitted_into(found, best);
-  const ImageSize square = each.resize.value_or(ImageSize{*each.shortest_edge, *each.shortest_edge});
+  const ImageSize square = each.resize ? *each.resize : ImageSize{*each.shortest_edge, *each.shortest_edge};
   return cut(with_black_around(data::resize(image, fitted.height, fitted.width, each.resampling), best),
              data::resize(image, square.height, square.width, each.resampling));
 }

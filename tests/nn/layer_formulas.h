@@ -220,8 +220,10 @@ class Formulas {
     if (options.norm == Placement::output || options.norm == Placement::both || of_result)
       sublayer = norm(options.norm_options(), name + "_output_norm", sublayer);
     for (size_t i = 0; i < x.size(); ++i) {
-      for (size_t c = 0; c < x[i].size(); ++c)
-        sublayer[i][c] = x[i][c] + double{options.residual_scale} * sublayer[i][c];
+      for (size_t c = 0; c < x[i].size(); ++c) {
+        const double scale = options.layer_scale ? numbers_.at(name + "_layer_scale")[c] : 1;
+        sublayer[i][c] = x[i][c] + double{options.residual_scale} * scale * sublayer[i][c];
+      }
     }
     return options.norm == Placement::post ? norm(options.norm_options(), name + "_layer_norm", sublayer)
                                            : sublayer;

@@ -39,6 +39,7 @@ nn::StackOptions different_layers(bool reads_memory = false) {
                          .window = 5,
                          .query_key_norm = nn::QueryKeyNorm::head};
   layers[1].norm = nn::NormPlacement::both;
+  layers[1].layer_scale = layers[3].layer_scale = true;
   layers[1].attention = {.bias = nn::ProjectionBiases::all(false),
                          .scale = 0.3f,
                          .softcap = 2,

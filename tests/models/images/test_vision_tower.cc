@@ -104,29 +104,26 @@ TEST(VisionTower, WrongFieldsAreNamed) {
     const std::string message = message_of<DataError>([&] { load_image_reading(folder.path(), 16); });
     expect_parts(message, {"config.json", field});
   };
-  for (const auto& [field, value] : json{
-           {"vision_feature_layer", 4},
-           {"vision_feature_select_strategy", "full"},
-           {"projector_hidden_act", "wings"},
-           {"use_image_newline_parameter", false},
-           {"image_grid_pinpoints", "24 x 24"},
-           {"image_token_index", -1}}.items())
-    expect_refused(kLlavaNext, {{field, value}}, field);
-  for (const auto& [field, value] : json{
-           {"vision_feature_layer", -3},
-           {"vision_feature_select_strategy", "full"},
-           {"projector_hidden_act", "wings"},
-           {"downsample_ratio", 0.25},
-           {"image_token_id", -1}}.items())
-    expect_refused(kInternVl, {{field, value}}, field);
-  for (const auto& [field, value] : json{
-           {"norm_type", "wings"},
-           {"use_qk_norm", true},
-           {"use_absolute_position_embeddings", false},
-           {"image_size", {24, 28}},
-           {"model_type", "wings"},
-           {"wings", 2}}.items())
-    expect_refused(kInternVl, {{"vision_config", {{field, value}}}}, field);
+  const std::vector<std::pair<std::string, json>> of_llava{
+      {"vision_feature_layer", 4},         {"vision_feature_select_strategy", "full"},
+      {"projector_hidden_act", "wings"},   {"use_image_newline_parameter", false},
+      {"image_grid_pinpoints", "24 x 24"}, {"image_token_index", -1}};
+  for (const auto& [field, value] : of_llava) expect_refused(kLlavaNext, {{field, value}}, field);
+  const std::vector<std::pair<std::string, json>> of_internvl{{"vision_feature_layer", -3},
+                                                              {"vision_feature_select_strategy", "full"},
+                                                              {"projector_hidden_act", "wings"},
+                                                              {"downsample_ratio", 0.25},
+                                                              {"image_token_id", -1}};
+  for (const auto& [field, value] : of_internvl) expect_refused(kInternVl, {{field, value}}, field);
+  const std::vector<std::pair<std::string, json>> of_encoder{{"norm_type", "wings"},
+                                                             {"use_qk_norm", true},
+                                                             {"use_absolute_position_embeddings", false},
+                                                             {"image_size", json::array({24, 28})},
+                                                             {"patch_size", 0},
+                                                             {"model_type", "wings"},
+                                                             {"wings", 2}};
+  for (const auto& [field, value] : of_encoder)
+    expect_refused(kInternVl, {{"vision_config", {{field, value}}}}, field == "patch_size" ? "patch" : field);
 }
 
 // transformers 5 names modules as its classes do.

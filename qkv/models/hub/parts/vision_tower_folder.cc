@@ -286,10 +286,11 @@ std::optional<ImageReading> load_image_reading(const std::filesystem::path& fold
   const ImageFamily* encoder = nullptr;
   VisionTowerConfig config{.encoder = read_encoder(whole, *family, path, encoder), .d_model = d_model};
   ImageReading reading;
-  family->read(whole, config, reading.places);
-  config.encoder.encoder.activations = options.activations;
   std::shared_ptr<VisionTower> tower;
   try {
+    config.encoder.validate();  // families divide by sizes
+    family->read(whole, config, reading.places);
+    config.encoder.encoder.activations = options.activations;
     tower = std::make_shared<VisionTower>(config);
   } catch (const UsageError& error) {
     throw DataError(concat(path, ": ", error.what()));
