@@ -69,8 +69,9 @@ TEST_F(Towers, RefuseWhatTheyDoNotCompute) {
                {"vision_feature_select_strategy", "full"});
   expect_parts(refusal(llava, {{"projector_hidden_act", "swoosh"}}), {"projector_hidden_act", "swoosh"});
   expect_parts(refusal(llava, {{"image_token_index", -1}}), {"image_token_index", "-1"});
-  expect_parts(refusal(llava, {{"vision_config", {{"model_type", "pixtral"}}}}),
-               {"vision_config: model_type", "clip_vision_model or siglip_vision_model", "pixtral"});
+  expect_parts(
+      refusal(llava, {{"vision_config", {{"model_type", "pixtral"}}}}),
+      {"vision_config: model_type", "clip_vision_model, siglip_vision_model or internvl_vision", "pixtral"});
   expect_parts(refusal(llava, {{"vision_config", {{"rope_theta", 1}}}}),
                {"vision_config: rope_theta", "unknown"});
   expect_parts(refusal(gemma, {{"mm_tokens_per_image", 10}}), {"mm_tokens_per_image", "6 patches", "10"});
