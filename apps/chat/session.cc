@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "qkv/base/error.h"
-#include "qkv/base/files.h"
 #include "qkv/base/thread.h"
+#include "qkv/data/image.h"
 #include "qkv/nn/decoder.h"
 #include "qkv/pipelines/checks.h"
 #include "qkv/search/language.h"
@@ -93,7 +93,7 @@ Answer ChatSession::ask(const std::string& text, const OnText& on_text, const St
 }
 
 void ChatSession::add_image(const std::string& file) {
-  images_.push_back(generator_.image(read_file(file), file));
+  images_.push_back(generator_.image(data::read_image_file(file), file));
   next_images_.push_back(file);
 }
 

@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "python/bind/pipelines.h"
-#include "qkv/base/files.h"
 #include "qkv/base/json.h"
+#include "qkv/data/image.h"
 #include "qkv/explain/tiles.h"
 #include "qkv/pipelines/chat.h"
 #include "qkv/pipelines/generate.h"
@@ -110,7 +110,8 @@ class LanguageModel {
   std::vector<pipelines::EncodedImageHandle> images(const Texts& files) const {
     return released([&] {
       std::vector<pipelines::EncodedImageHandle> all;
-      for (const std::string& file : files) all.push_back(generator_.image(read_file(file), file));
+      for (const std::string& file : files)
+        all.push_back(generator_.image(data::read_image_file(file), file));
       return all;
     });
   }

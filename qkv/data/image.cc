@@ -69,6 +69,18 @@ Image to_grey(const Image& image) {
   return result;
 }
 
-Image read_image(const std::filesystem::path& path) { return decode_image(read_file(path), path.string()); }
+std::string read_image_file(const std::filesystem::path& path) {
+  std::error_code error;  // of a file without a size: read_file() says it
+  const uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (!error && bytes > static_cast<uintmax_t>(kMaxImageFileBytes)) {
+    throw DataError(concat(path.string(), ": expected an image of at most ", kMaxImageFileBytes,
+                           " bytes, found ", bytes));
+  }
+  return read_file(path);
+}
+
+Image read_image(const std::filesystem::path& path) {
+  return decode_image(read_image_file(path), path.string());
+}
 
 }  // namespace qkv::data

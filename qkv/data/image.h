@@ -32,6 +32,12 @@ inline constexpr int64_t kMaxImagePixels = int64_t{1} << 27;
 // more than kMaxImagePixels.
 Image decode_image(std::string_view bytes, const std::string& name);
 
+// Larger files are refused before they are read.
+inline constexpr int64_t kMaxImageFileBytes = int64_t{1} << 28;
+
+// The bytes of an image file. Throws IoError, and DataError for a file of more bytes.
+std::string read_image_file(const std::filesystem::path& path);
+
 // Likewise for a file. Also throws IoError.
 Image read_image(const std::filesystem::path& path);
 

@@ -176,7 +176,9 @@ std::pair<std::string, std::string> image_processor_text(const std::filesystem::
   if (is_there(path) || !is_there(both)) return {read_file(path), path.string()};
   const std::string text = read_file(both);
   const auto image = ConfigReader(text, both.string()).find("image_processor");
-  if (!image) throw DataError(concat(both.string(), ": image_processor: expected an object, found none"));
+  if (!image)
+    throw DataError(concat(both.string(), ": image_processor: expected an object, as there is no ",
+                           kProcessor, ", found none"));
   return {std::string(image->text()), concat(both.string(), ": image_processor")};
 }
 

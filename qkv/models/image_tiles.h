@@ -49,6 +49,7 @@ class TileProcessor {
   TileProcessor(const ImageProcessorConfig& each, TilePlan plan);
 
   ImageSize size() const { return *each_.config().size(); }
+  const TilePlan& plan() const { return plan_; }
   // Those of ResolutionOptions; else none.
   std::vector<ImageSize> resolutions() const;
   // Throws UsageError for an image without its pixels.

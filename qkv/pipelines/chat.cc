@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
@@ -98,6 +100,18 @@ jinja::Dict dict_of(const ChatMessage& message, bool in_parts) {
 // Follows the last message's text, and is found in the prompt.
 constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 
+// A list of parts whose last one, a text, the tag follows; and that text.
+std::pair<JsonValue, std::string> tagged(const JsonValue& parts) {
+  nlohmann::json list = nlohmann::json::parse(parts.text());
+  nlohmann::json* const last = list.is_array() && !list.empty() ? &list.back() : nullptr;
+  if (last == nullptr || !last->is_object() || !last->contains("text") || !(*last)["text"].is_string())
+    throw DataError(
+        "continue_final_message: expected a text at the end of the last message, found another part");
+  const std::string text = (*last)["text"];
+  (*last)["text"] = text + std::string(kTag);
+  return {parse_json(list.dump(), "content"), text};
+}
+
 // The prompt up to the tag, and without spaces before it if the template removes those of a message.
 std::string cut_at_tag(std::string prompt, std::string_view content) {
   const std::string_view tag = kTag.substr(0, kTag.size() - 1);
@@ -163,6 +177,7 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages,
         "chat: continue_final_message: expected add_generation_prompt to be off, as no answer begins, found "
         "both");
   }
+  std::string final_text;
   std::vector<jinja::Value> list;
   for (const ChatMessage& message : messages) {
     require_utf8("chat: role", message.role);
@@ -171,8 +186,11 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages,
   }
   if (options.continue_final_message) {
     ChatMessage last = messages.back();
+    final_text = last.content;
     last.content += kTag;
-    std::erase_if(last.fields, [](const auto& field) { return field.first == "content"; });
+    for (auto& [key, value] : last.fields) {
+      if (key == "content" && !value.is_null()) std::tie(value, final_text) = tagged(value);
+    }
     list.back() = dict_of(last, state_->in_parts);
   }
   jinja::Dict context;
@@ -194,7 +212,7 @@ std::string ChatTemplate::render(std::span<const ChatMessage> messages,
   context.set("add_generation_prompt", options.add_generation_prompt);
   for (const auto& [name, value] : options.variables) context.set(name, jinja::Value::of_json(value));
   std::string prompt = state_->parsed.render(context);
-  if (options.continue_final_message) return cut_at_tag(std::move(prompt), messages.back().content);
+  if (options.continue_final_message) return cut_at_tag(std::move(prompt), final_text);
   return prompt;
 }
 

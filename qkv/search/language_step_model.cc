@@ -104,7 +104,7 @@ void LanguageStepModel::check(Ids prompt, const EmbeddedRows& rows) const {
         concat("prompt: expected an id below 0 for each of ", rows.count(), " rows, found ", count));
   }
   if (is_row(prompt.back())) {
-    throw UsageError("prompt: expected a token at the end, found the row of an image");
+    throw UsageError("prompt: expected a text after the last image, found its end");
   }
   for (const int32_t id : prompt) {
     if (id < config.vocabulary) continue;

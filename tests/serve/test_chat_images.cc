@@ -78,11 +78,18 @@ TEST(ChatImages, AreInTheMessages) {
           .size(),
       3U);
 
+  // A last message with images goes on after its text.
+  const json goes_on{{"continue_final_message", true}, {"add_generation_prompt", false}};
+  const json continued = json_of(ask(json::array({image(url("rgb.png")), text}), goes_on));
+  EXPECT_LT(continued["usage"]["prompt_tokens"].get<int>(), before["usage"]["prompt_tokens"].get<int>());
+  expect_error(ask(json::array({text, image(url("rgb.png"))}), goes_on), 400,
+               {"continue_final_message: expected a text at the end"});
   const std::string damaged = url("rgb.png").substr(0, 200);
   expect_error(ask(json::array({text, image("http://example.org/cat.png")})), 400,
                {"messages[0].content[1].image_url.url", "loads no addresses", "http://example.org/cat.png"});
   expect_error(ask(json::array({text, image(damaged)})), 400, {"messages[0].content[1].image_url.url"});
-  expect_error(ask(json::array({text, image("data:image/png;base64,????")})), 400, {"image_url.url"});
+  expect_error(ask(json::array({text, image("data:image/png;base64,????")})), 400,
+               {"image_url.url: expected \";base64,\"", "multiple of 4"});
   expect_error(ask(json::array({json{{"type", "input_audio"}}})), 400, {"input_audio"});
   expect_error(
       ask(json::array({json{{"type", "image_url"}, {"image_url", {{"url", url("rgb.png")}, {"size", 1}}}}})),

@@ -144,7 +144,8 @@ class Terminal {
   bool command(const std::string& text) {
     const size_t space = std::min(text.find_first_of(" \n"), text.size());
     const std::string name = text.substr(0, space);
-    const std::string value = text.substr(std::min(text.find_first_not_of(" \n", space), text.size()));
+    std::string value = text.substr(std::min(text.find_first_not_of(" \n", space), text.size()));
+    value.resize(value.find_last_not_of(" \n") + 1);
     if (name == "/exit") return false;
     if (name == "/help") {
       std::cerr << kHelp;

@@ -8,7 +8,7 @@
 #include "apps/decode_options.h"
 #include "apps/line_results.h"
 #include "apps/sampling_options.h"
-#include "qkv/base/files.h"
+#include "qkv/data/image.h"
 #include "qkv/pipelines/generate.h"
 
 namespace qkv::apps {
@@ -66,7 +66,8 @@ void generate(const GenerateArguments& arguments) {
   const pipelines::TextGenerator generator(arguments.lines.model, arguments.lines.load);
   const pipelines::GenerateOptions options = options_of(generator, arguments);
   std::vector<pipelines::EncodedImageHandle> images;
-  for (const std::string& file : arguments.images) images.push_back(generator.image(read_file(file), file));
+  for (const std::string& file : arguments.images)
+    images.push_back(generator.image(data::read_image_file(file), file));
   const bool streams = arguments.lines.texts.size() == 1 && !arguments.lines.json &&
                        options.search.nbest == 1 && options.search.beam == 1;
   bool shown = false;  // whether a streamed completion has begun; a prompt with an error has none

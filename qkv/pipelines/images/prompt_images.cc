@@ -83,6 +83,13 @@ PromptImages::PromptImages(models::ImageReading reading, models::TileProcessor p
       throw DataError(concat("sliding_window: expected at least the ", rows, " rows of an image, found ",
                              layer.attention.window));
   }
+  models::TilePlan expected;
+  if (places_.tiles) expected = models::TileOptions();
+  if (!places_.before.empty()) expected = models::AspectOptions();
+  if (!tower_->config().resolutions.empty()) expected = models::ResolutionOptions();
+  if (processor_.plan().index() != expected.index())
+    throw DataError(
+        "preprocessing: image_processor_type: expected that of the model's family, found another");
   if (processor_.resolutions() != tower_->config().resolutions)
     throw DataError("preprocessing: image_grid_pinpoints: expected the model's, found others");
 }
@@ -189,8 +196,12 @@ std::shared_ptr<const PromptImages> load_prompt_images(const std::filesystem::pa
                                                        const models::LoadOptions& options) {
   auto reading = models::load_image_reading(folder, config.embedding.d_model, options);
   if (!reading) return nullptr;
-  return std::make_shared<const PromptImages>(std::move(*reading), models::load_tile_processor(folder),
-                                              tokenizer, config);
+  models::TileProcessor processor = models::load_tile_processor(folder);
+  try {
+    return std::make_shared<const PromptImages>(std::move(*reading), std::move(processor), tokenizer, config);
+  } catch (const DataError& error) {
+    throw DataError(concat(folder.string(), ": ", error.what()));
+  }
 }
 
 }  // namespace qkv::pipelines

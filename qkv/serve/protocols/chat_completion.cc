@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "qkv/pipelines/checks.h"
+#include "qkv/pipelines/images/prompt_images.h"
 #include "qkv/pipelines/search_defaults.h"
 #include "qkv/pipelines/tools/tools.h"
 #include "qkv/serve/protocols/chat_messages.h"
@@ -216,9 +217,16 @@ void complete_chat(Service& service, const ExchangeHandle& exchange) {
   model->serial().submit(
       call, {.run =
                  [model, exchange, call, prompt, options, images = std::move(messages.images)]() mutable {
+                   const pipelines::TextGenerator& reader = *model->pipelines().generator;
+                   const int64_t most = reader.model().model->config().max_positions;
+                   int64_t rows = 0;
                    for (const ImageFile& one : images) {
                      call->require_wanted();
-                     prompt.images.push_back(model->pipelines().generator->image(one.bytes, one.name));
+                     prompt.images.push_back(reader.image(one.bytes, one.name));
+                     rows += prompt.images.back()->rows.rows();
+                     if (rows > most)
+                       throw HttpError(400, concat("messages: expected images of at most ", most,
+                                                   " tokens (the model's limit), found ", rows, " and more"));
                    }
                    complete(model, exchange, kChatForm, {&prompt, 1}, std::move(options));
                  },

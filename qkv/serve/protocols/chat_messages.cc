@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/base/utf8.h"
 #include "qkv/pipelines/images/prompt_images.h"
 #include "qkv/pipelines/tools/tools.h"
 
@@ -97,12 +98,18 @@ class Reader {
     require_only(part, {"type", "image_url"}, "none, as a part of type \"image_url\" has only that");
     const JsonValue image = part["image_url"];
     require_only(image, {"url", "detail"}, "none, as an image has only \"url\" and \"detail\"");
-    auto bytes = bytes_of_data_url(image["url"].string());
+    const std::string url = image["url"].string();
+    auto bytes = bytes_of_data_url(url);
+    if (!bytes && url.starts_with("data:image/"))
+      throw DataError(concat(image["url"].path(),
+                             ": expected \";base64,\" and letters of base64, padded with "
+                             "\"=\" to a multiple of 4, found others in ",
+                             url.size(), " bytes"));
     if (!bytes) {
       throw DataError(concat(image["url"].path(),
                              ": expected data:image/png;base64,... or data:image/jpeg;base64,..., "
                              "as the server loads no addresses, found ",
-                             image["url"].string().substr(0, 32)));
+                             repair_utf8(url.substr(0, 32)).text));
     }
     if (std::ssize(images) == reader.images->most_images())
       part.fail(concat("at most ", images.size(), " images, which the model has positions for"));

@@ -145,7 +145,7 @@ TEST(PromptImages, ATextGoesOnAfterAnImage) {
   const Prompt prompt{.text = "a <image>",
                       .images = {generator.model().images->encode(image_named("rgb.png"))}};
   const Generated found = generator({&prompt, 1}, generator.default_options()).front();
-  expect_parts(found.error, {"prompt: expected a token at the end, found the row of an image"});
+  expect_parts(found.error, {"prompt: expected a text after the last image, found its end"});
 }
 
 TEST(PromptImages, AWindowHoldsAnImage) {

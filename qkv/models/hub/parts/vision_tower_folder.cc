@@ -252,8 +252,23 @@ ImageEncoderConfig read_encoder(const ConfigReader& whole, const TowerFamily& fa
   return config;
 }
 
-// The names of the image encoders' tensors within the whole.
-WeightMap encoder_map(const ImageFamily& of, const ImageEncoderConfig& config, const TowerFamily& family) {
+// The tensors of other parts than that with these prefixes.
+std::vector<std::string> others(const TensorFiles& files, const std::vector<std::string>& prefixes) {
+  std::vector<std::string> names = files.names();
+  std::erase_if(names, [&](const std::string& name) {
+    return std::ranges::any_of(prefixes, [&](const std::string& one) { return name.starts_with(one); });
+  });
+  return names;
+}
+
+std::vector<std::string> with(const char* first, std::vector<std::string> others) {
+  others.emplace_back(first);
+  return others;
+}
+
+// The names of the image encoders' tensors within the whole. Of `layers`, the last ones may not be used.
+WeightMap encoder_map(const ImageFamily& of, const ImageEncoderConfig& config, const TowerFamily& family,
+                      int64_t layers, const TensorFiles& files) {
   WeightMap map = of.weight_map(config);
   const std::string alone = map.prefix;
   for (WeightRule& rule : map.rules) {
@@ -261,7 +276,16 @@ WeightMap encoder_map(const ImageFamily& of, const ImageEncoderConfig& config, c
   }
   map.prefix = family.encoder_prefix;
   map.other_prefixes = family.other_encoder_prefixes;
-  map.other_parts = {""};  // all others are
+  const std::vector<std::string> prefixes = with(family.encoder_prefix, family.other_encoder_prefixes);
+  map.other_parts = others(files, prefixes);
+  for (const std::string& prefix : prefixes) {
+    map.other_parts.push_back(prefix + "head.");
+    for (const char* norm : {"post_layernorm.", "layernorm."})
+      if (!config.encoder.final_norm) map.other_parts.push_back(prefix + norm);
+    for (int64_t layer = config.encoder.size(); layer < layers; ++layer)
+      for (const char* list : {"encoder.layers.", "encoder.layer."})
+        map.other_parts.push_back(concat(prefix, list, layer, "."));
+  }
   return map;
 }
 
@@ -285,6 +309,7 @@ std::optional<ImageReading> load_image_reading(const std::filesystem::path& fold
   if (family == nullptr) return std::nullopt;
   const ImageFamily* encoder = nullptr;
   VisionTowerConfig config{.encoder = read_encoder(whole, *family, path, encoder), .d_model = d_model};
+  const int64_t layers = config.encoder.encoder.size();
   ImageReading reading;
   std::shared_ptr<VisionTower> tower;
   try {
@@ -300,13 +325,13 @@ std::optional<ImageReading> load_image_reading(const std::filesystem::path& fold
   const StoredDType stored =
       without_own(model_type) == model_type ? stored_dtype(text, path) : StoredDType{path};
   load_parameters(
-      files, encoder_map(*encoder, config.encoder, *family), stored,
+      files, encoder_map(*encoder, config.encoder, *family, layers, files), stored,
       [&](const nn::ParameterVisitor& visitor) { tower->encoder().visit(visitor); }, options);
   load_parameters(
       files,
       {.rules = family->projector,
        .prefix = family->projector_prefix,
-       .other_parts = {""},
+       .other_parts = others(files, with(family->projector_prefix, family->other_projector_prefixes)),
        .other_prefixes = family->other_projector_prefixes},
       stored, [&](const nn::ParameterVisitor& visitor) { tower->visit_projector(visitor); }, options);
   nn::move_to(*tower, options.device);
