@@ -89,7 +89,7 @@ TEST(ChatImages, AreInTheMessages) {
                {"messages[0].content[1].image_url.url", "loads no addresses", "http://example.org/cat.png"});
   expect_error(ask(json::array({text, image(damaged)})), 400, {"messages[0].content[1].image_url.url"});
   expect_error(ask(json::array({text, image("data:image/png;base64,????")})), 400,
-               {"image_url.url: expected \";base64,\"", "multiple of 4"});
+               {"image_url.url: expected", "multiple of 4"});
   expect_error(ask(json::array({json{{"type", "input_audio"}}})), 400, {"input_audio"});
   expect_error(
       ask(json::array({json{{"type", "image_url"}, {"image_url", {{"url", url("rgb.png")}, {"size", 1}}}}})),
