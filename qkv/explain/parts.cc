@@ -50,6 +50,12 @@ bool is_active(const std::string& name, const nn::StackOptions& stack) {
 
 int64_t bytes(const Tensor& tensor) { return tensor.defined() ? static_cast<int64_t>(tensor.bytes()) : 0; }
 
+void add(PartCount& part, DType dtype, int64_t parameters) {
+  auto own = std::ranges::find(part.dtypes, dtype, &std::pair<DType, int64_t>::first);
+  if (own == part.dtypes.end()) own = part.dtypes.insert(own, {dtype, 0});
+  own->second += parameters;
+}
+
 }  // namespace
 
 std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterVisitor&)>& visit,
@@ -61,10 +67,7 @@ std::vector<PartCount> count_parts(const std::function<void(const nn::ParameterV
     if (found == parts.end()) found = parts.insert(parts.end(), {.name = part});
     found->parameters += parameter.shape.numel();
     if (is_active(name, stack)) found->active += parameter.shape.numel();
-    const DType dtype = parameter.variable.value().dtype();
-    auto own = std::ranges::find(found->dtypes, dtype, &std::pair<DType, int64_t>::first);
-    if (own == found->dtypes.end()) own = found->dtypes.insert(own, {dtype, 0});
-    own->second += parameter.shape.numel();
+    add(*found, parameter.variable.value().dtype(), parameter.shape.numel());
     found->weight_bytes += bytes(parameter.variable.value()) + bytes(parameter.weight().scales());
   });
   return parts;
@@ -76,6 +79,7 @@ PartCount total(const std::vector<PartCount>& parts) {
     sum.parameters += part.parameters;
     sum.active += part.active;
     sum.weight_bytes += part.weight_bytes;
+    for (const auto& [dtype, parameters] : part.dtypes) add(sum, dtype, parameters);
   }
   return sum;
 }

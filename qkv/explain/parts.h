@@ -34,7 +34,7 @@ std::vector<PartCount> count_parts(const Model& model) {
   return count_parts([&](const nn::ParameterVisitor& visitor) { model.visit(visitor); }, stack);
 }
 
-// The sums; without a name and dtypes.
+// The sums; without a name.
 PartCount total(const std::vector<PartCount>& parts);
 
 // [{"name", "parameters", "active_parameters", "weight_bytes", "dtypes": {"f32": parameters}}]

@@ -146,6 +146,8 @@ int64_t edge_of(const ConfigReader& reader, const std::string& key, int64_t othe
 TileProcessor read_tile_processor(const std::string& text, const std::string& path) {
   const ConfigReader reader(text, path);
   const std::string type = reader.string("image_processor_type", "");
+  std::string each = text;
+  TilePlan plan;
   for (const Alias& alias : kAliases) {
     const bool is_it =
         std::ranges::any_of(std::array{"ImageProcessor", "ImageProcessorFast", "ImageProcessorPil"},
@@ -157,7 +159,6 @@ TileProcessor read_tile_processor(const std::string& text, const std::string& pa
     if (given.is_discarded()) throw DataError(concat(path, ": expected numbers within a double's range"));
     config.update(given);
     config["image_processor_type"] = concat(alias.known, "ImageProcessor");
-    TilePlan plan;
     if (alias.name == "LlavaNext") {
       plan = ResolutionOptions{read_resolutions(reader)};
       for (const char* key : {"do_resize", "do_center_crop"}) reader.require_boolean(key, true);
@@ -186,14 +187,10 @@ TileProcessor read_tile_processor(const std::string& text, const std::string& pa
                               "video_sampling", "do_sample_frames"})
         config.erase(key);
     }
-    try {
-      return TileProcessor(read_image_processor(config.dump(), path), std::move(plan));
-    } catch (const UsageError& error) {
-      throw DataError(concat(path, ": ", error.what()));
-    }
+    each = config.dump();
   }
   try {
-    return TileProcessor(read_image_processor(text, path), {});
+    return TileProcessor(read_image_processor(each, path), std::move(plan));
   } catch (const UsageError& error) {
     throw DataError(concat(path, ": ", error.what()));
   }

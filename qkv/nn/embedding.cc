@@ -45,6 +45,24 @@ Tensor own_positions(const PositionOptions& options, const Ragged& ids) {
   return positions;
 }
 
+// Whether positions are rows that are added to the tokens'.
+bool are_added(PositionKind kind) {
+  switch (kind) {
+    case PositionKind::rotary:
+    case PositionKind::relative:
+    case PositionKind::alibi:
+    case PositionKind::disentangled:
+    case PositionKind::none:
+      return false;
+    case PositionKind::learned:
+    case PositionKind::sinusoidal_interleaved:
+    case PositionKind::sinusoidal_halves:
+    case PositionKind::sinusoidal_inclusive:
+      break;
+  }
+  return true;
+}
+
 // Table rows to be added, one per token.
 struct AddedPositions {
   Variable table;
@@ -56,25 +74,11 @@ AddedPositions added_positions(const EmbeddingConfig& config, const Parameter& l
   const PositionOptions& options = config.positions;
   int64_t last = -1;
   for (const int64_t position : positions.values<int32_t>()) last = std::max(last, position);
-  switch (options.kind) {
-    case PositionKind::rotary:
-    case PositionKind::relative:
-    case PositionKind::alibi:
-    case PositionKind::disentangled:
-    case PositionKind::none:
-      return {};
-    case PositionKind::learned: {
-      const int64_t places = options.max_positions - options.first_row;
-      if (last >= places) {
-        throw UsageError(concat("a sequence of ", last + 1, " tokens is longer than the model's ", places,
-                                " learned positions"));
-      }
-      break;
-    }
-    case PositionKind::sinusoidal_interleaved:
-    case PositionKind::sinusoidal_halves:
-    case PositionKind::sinusoidal_inclusive:
-      break;
+  if (!are_added(options.kind)) return {};
+  const int64_t places = options.max_positions - options.first_row;
+  if (options.kind == PositionKind::learned && last >= places) {
+    throw UsageError(concat("a sequence of ", last + 1, " tokens is longer than the model's ", places,
+                            " learned positions"));
   }
   const bool shifts =
       options.kind == PositionKind::learned || options.kind == PositionKind::sinusoidal_inclusive;
@@ -109,7 +113,7 @@ Embedding::Embedding(const EmbeddingConfig& config, Weight table)
 
 // Runs of ids below 0 take rows as they are.
 Variable Embedding::with_rows(const Ragged& ids, ForwardContext& context, const Tensor& rows) const {
-  if (positions_.defined() || types_.defined() || norm_ || projection_ || context.training) {
+  if (are_added(config_.positions.kind) || types_.defined() || norm_ || projection_ || context.training) {
     throw UsageError(
         "embedding: rows: expected none, as positions, types, a norm or a projection follow, or in training, "
         "found some");

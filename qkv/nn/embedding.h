@@ -42,8 +42,8 @@ class Embedding {
   Embedding(const EmbeddingConfig& config, Weight table);
 
   // ids i32 or i64 [tokens] -> [tokens, d_model]. Throws UsageError for a learned position beyond the table,
-  // and for rows where positions are added, types or norms follow, or a tape records; ShapeError unless
-  // there is a row for each id below 0; DataError for an id or type out of range.
+  // and for rows where positions or types are added, a norm or projection follows, or in training; ShapeError
+  // unless there is a row for each id below 0; DataError for an id or type out of range.
   Variable operator()(const Ragged& ids, ForwardContext& context, const TokenPlaces& places = {}) const;
   // "embed_positions.weight", "embed_types.weight", "embed_layer_norm.weight" and ".bias",
   // "embed_projection.weight" and ".bias"

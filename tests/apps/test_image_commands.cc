@@ -50,6 +50,43 @@ TEST_P(ImageCommands, EmbedPoolsInEachWay) {
     expect_recorded(concat("embed %", GetParam(), options), "vector", name, 2);
 }
 
+// A line's text has the same bits alone, beside others and in any parts of its prompt.
+TEST_F(ImageCommand, AnImageInAPromptHasTheSameBits) {
+  const std::string lines[] = {"the man <image> in the house", "<image> a red dog"};
+  for (const char* model : {"llava-1.5-7b-hf", "SmolVLM-256M-Instruct"}) {
+    const auto texts = [&](const std::string& options, const std::string& input) {
+      std::vector<json> found;
+      for (const json& one : json_lines(output(concat("generate --json --max-new-tokens 5 ", options,
+                                                      " --image ", image_file("rgb.png"), " %hub/", model),
+                                               input)))
+        found.push_back(one["texts"]);
+      return found;
+    };
+    const auto both = texts("", lines[0] + "\n" + lines[1] + "\n");
+    ASSERT_EQ(both.size(), 2U);
+    EXPECT_EQ(texts("--prefill-tokens 3 --threads 1", lines[0] + "\n" + lines[1] + "\n"), both);
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(texts("", lines[i] + "\n"), std::vector<json>{both[i]});
+  }
+}
+
+TEST_F(ImageCommand, AnImageOfAPromptThatCannotBeReadIsNamed) {
+  std::string damaged = read_file(image_file("rgb.png"));
+  damaged.resize(damaged.size() / 2);
+  scratch_.write("half.png", damaged);
+  for (const std::string& file : {path("half.png"), path("none.png")}) {
+    const Outcome outcome =
+        run(concat("generate --image ", file, " %hub/llava-1.5-7b-hf"), {.input = "a <image> b\n"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_EQ(outcome.out, "");
+    expect_parts(outcome.err, {file});
+  }
+  const Outcome few =
+      run(concat("generate --image ", image_file("rgb.png"), " %hub/llava-1.5-7b-hf"), {.input = "a b\n"});
+  EXPECT_EQ(few.status, 1);
+  expect_parts(few.err, {"expected <image> for each of 1 image, found it 0 times"});
+  EXPECT_EQ(run("generate %hub/llava-1.5-7b-hf --imag x").status, 2);
+}
+
 const std::string kClip = "%hub/clip-vit-base-patch32", kSiglip = "%hub/siglip-base-patch16-224";
 
 // Probabilities of labels add up to 1, or, of a model that tells of each alone, do not depend on the others.

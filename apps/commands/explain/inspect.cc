@@ -155,16 +155,8 @@ std::vector<explain::PartCount> vision_parts(const InspectArguments& arguments,
     log_warning(concat("images are not read: ", error.what()));
   }
   if (!reading) return {};
-  const std::vector<explain::PartCount> parts = explain::count_parts(*reading->tower);
-  explain::PartCount tower = explain::total(parts);
+  explain::PartCount tower = explain::total(explain::count_parts(*reading->tower));
   tower.name = "vision_tower";
-  for (const explain::PartCount& part : parts) {
-    for (const auto& [dtype, parameters] : part.dtypes) {
-      auto found = std::ranges::find(tower.dtypes, dtype, &std::pair<DType, int64_t>::first);
-      if (found == tower.dtypes.end()) found = tower.dtypes.insert(found, {dtype, 0});
-      found->second += parameters;
-    }
-  }
   return {tower};
 }
 

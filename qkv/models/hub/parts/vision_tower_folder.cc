@@ -360,8 +360,8 @@ void save_with_images(const std::filesystem::path& folder, const LanguageModel& 
   std::vector<io::NamedTensor> tensors = stored_tensors(map, visit);
   const TensorFiles files = with_io_errors([&] { return TensorFiles(original, MapFor::reading); });
   std::vector<std::string> prefixes{family->encoder_prefix, family->projector_prefix};
-  for (const auto* others : {&family->other_encoder_prefixes, &family->other_projector_prefixes})
-    prefixes.insert(prefixes.end(), others->begin(), others->end());
+  for (const auto* more : {&family->other_encoder_prefixes, &family->other_projector_prefixes})
+    prefixes.insert(prefixes.end(), more->begin(), more->end());
   for (const WeightRule& rule : family->projector) {
     prefixes.push_back(rule.theirs);
     prefixes.insert(prefixes.end(), rule.otherwise.begin(), rule.otherwise.end());
