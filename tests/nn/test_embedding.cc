@@ -23,6 +23,33 @@ TEST(Embedding, RejectsPositionsBeyondTheLearnedTable) {
   EXPECT_THROW(embedding({ids(5), Offsets({0, 5})}, context), UsageError);
 }
 
+// Rows stand as they are in the place of ids below 0, and other tokens are multiplied by the factor. Where
+// positions are added there are none.
+TEST(Embedding, TakesRowsInTheirOrder) {
+  const nn::Parameter table(Shape{11, 6}, {nn::Initializer::Kind::normal, 1.0f});
+  nn::initialise("table", table, 1);
+  nn::ForwardContext context;
+  const Tensor ids = Tensor::from(std::vector<int32_t>{-7, 3, -2, -9}, {4});
+  const Offsets offsets({0, 3, 4});
+  const Tensor rows = random_tensor({3, 6}, 5);
+  const nn::Embedding plain({.d_model = 6, .factor = 2, .positions = {.kind = nn::PositionKind::rotary}},
+                            table.variable);
+  const Tensor y = plain({ids, offsets}, context, {.rows = rows}).value();
+  for (int64_t c = 0; c < 6; ++c) {
+    EXPECT_EQ(y.at(0, c), rows.at(0, c));
+    EXPECT_EQ(y.at(1, c), 2 * table.variable.value().at(3, c));
+    EXPECT_EQ(y.at(2, c), rows.at(1, c));
+    EXPECT_EQ(y.at(3, c), rows.at(2, c));
+  }
+  EXPECT_THROW(plain({ids, offsets}, context, {.rows = rows.slice_rows(0, 2)}), ShapeError);
+  EXPECT_THROW(plain({ids, offsets}, context), DataError) << "without rows";
+  for (const nn::PositionKind kind : {nn::PositionKind::learned, nn::PositionKind::sinusoidal_halves}) {
+    const nn::Embedding adds({.d_model = 6, .positions = {.kind = kind, .max_positions = 8}}, table.variable);
+    nn::initialise(adds, 2);
+    EXPECT_THROW(adds({ids, offsets}, context, {.rows = rows}), UsageError);
+  }
+}
+
 // Padding in a text takes the row before the first and is not counted, as in RoBERTa; position i of a text is
 // row first_row + the number of other tokens before it.
 TEST(Embedding, SkipsPadTokens) {
