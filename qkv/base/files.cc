@@ -167,6 +167,17 @@ std::string read_file(const std::filesystem::path& path) {
   return content;
 }
 
+std::string read_limited_file(const std::filesystem::path& path, int64_t most_bytes,
+                              const std::string& what) {
+  std::error_code error;  // of a file without a size: read_file() says it
+  const uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (!error && bytes > static_cast<uintmax_t>(most_bytes)) {
+    throw DataError(
+        concat(path.string(), ": expected ", what, " of at most ", most_bytes, " bytes, found ", bytes));
+  }
+  return read_file(path);
+}
+
 void release_mapped(const void* data, size_t bytes) {
   read_only_maps().release(static_cast<std::byte*>(const_cast<void*>(data)), bytes);
 }

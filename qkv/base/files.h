@@ -15,6 +15,10 @@ namespace qkv {
 // The content of a regular file.
 std::string read_file(const std::filesystem::path& path);
 
+// Likewise. A larger file is refused before it is read, with a DataError: "PATH: expected `what` of at most
+// ..."
+std::string read_limited_file(const std::filesystem::path& path, int64_t most_bytes, const std::string& what);
+
 // Sequential reading of a file, pipe or device.
 class InputFile {
  public:

@@ -70,13 +70,7 @@ Image to_grey(const Image& image) {
 }
 
 std::string read_image_file(const std::filesystem::path& path) {
-  std::error_code error;  // of a file without a size: read_file() says it
-  const uintmax_t bytes = std::filesystem::file_size(path, error);
-  if (!error && bytes > static_cast<uintmax_t>(kMaxImageFileBytes)) {
-    throw DataError(concat(path.string(), ": expected an image of at most ", kMaxImageFileBytes,
-                           " bytes, found ", bytes));
-  }
-  return read_file(path);
+  return read_limited_file(path, kMaxImageFileBytes, "an image");
 }
 
 Image read_image(const std::filesystem::path& path) {

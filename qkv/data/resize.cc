@@ -52,11 +52,11 @@ struct Window {
 };
 
 // Some of the rows or columns of a resized image.
-struct Part {
+struct Slice {
   int64_t begin, size;
 };
 
-std::vector<Window> windows_of(int64_t from, int64_t to, const Kernel& kernel, const Part& part) {
+std::vector<Window> windows_of(int64_t from, int64_t to, const Kernel& kernel, const Slice& part) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const double stretch = std::max(scale, 1.0), radius = kernel.radius * stretch, shrink = 1 / stretch;
   std::vector<Window> windows(static_cast<size_t>(part.size));
@@ -112,7 +112,7 @@ Image blank(int64_t height, int64_t width) {
           .pixels = std::vector<uint8_t>(static_cast<size_t>(height * width * 3))};
 }
 
-Image resize_rows(const Image& image, int64_t width, const Kernel& kernel, const Part& part) {
+Image resize_rows(const Image& image, int64_t width, const Kernel& kernel, const Slice& part) {
   if (width == image.width && part.size == width) return image;
   Image result = blank(image.height, part.size);
   const std::vector<Window> windows = windows_of(image.width, width, kernel, part);
@@ -126,7 +126,7 @@ Image resize_rows(const Image& image, int64_t width, const Kernel& kernel, const
   return result;
 }
 
-Image resize_columns(const Image& image, int64_t height, const Kernel& kernel, const Part& part) {
+Image resize_columns(const Image& image, int64_t height, const Kernel& kernel, const Slice& part) {
   if (height == image.height && part.size == height) return image;
   Image result = blank(part.size, image.width);
   uint8_t* to = result.pixels.data();
@@ -140,7 +140,7 @@ Image resize_columns(const Image& image, int64_t height, const Kernel& kernel, c
 
 // The source pixel of each target pixel. Positions are accumulated step by step, as in Pillow, for the same
 // rounding.
-std::vector<int64_t> nearest_of(int64_t from, int64_t to, const Part& part) {
+std::vector<int64_t> nearest_of(int64_t from, int64_t to, const Slice& part) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   std::vector<int64_t> places;
   double place = scale * 0.5;
@@ -151,8 +151,8 @@ std::vector<int64_t> nearest_of(int64_t from, int64_t to, const Part& part) {
   return places;
 }
 
-Image resize_nearest(const Image& image, int64_t height, int64_t width, const Part& down,
-                     const Part& across) {
+Image resize_nearest(const Image& image, int64_t height, int64_t width, const Slice& down,
+                     const Slice& across) {
   Image result = blank(down.size, across.size);
   const std::vector<int64_t> rows = nearest_of(image.height, height, down),
                              columns = nearest_of(image.width, width, across);
@@ -163,8 +163,8 @@ Image resize_nearest(const Image& image, int64_t height, int64_t width, const Pa
   return result;
 }
 
-Image resize_part(const Image& image, int64_t height, int64_t width, Resampling resampling, const Part& down,
-                  const Part& across) {
+Image resize_part(const Image& image, int64_t height, int64_t width, Resampling resampling, const Slice& down,
+                  const Slice& across) {
   if (resampling == Resampling::nearest) return resize_nearest(image, height, width, down, across);
   const Kernel kernel = kernel_of(resampling);
   // The order of the passes, which rounds differently, is Pillow's.
