@@ -26,7 +26,7 @@ endfunction()
 # Users of the static library must link its dependencies. They are listed here instead of taken from the layers, because
 # users do not need header-only libraries (nlohmann-json) or this build's warning flags.
 set(link "")
-foreach(library qkv::sentencepiece qkv::utf8proc qkv::pcre2 qkv::jpeg qkv::spng qkv::zlib qkv::dnnl hwy::hwy OpenMP::OpenMP_CXX OpenSSL::SSL Threads::Threads)
+foreach(library qkv::sentencepiece qkv::utf8proc qkv::pcre2 qkv::jpeg qkv::spng qkv::sndfile qkv::mpg123 qkv::samplerate qkv::zlib qkv::dnnl hwy::hwy OpenMP::OpenMP_CXX OpenSSL::SSL Threads::Threads)
   list(APPEND link $<LINK_ONLY:${library}>)
 endforeach()
 set_target_properties(qkv PROPERTIES INTERFACE_LINK_LIBRARIES "$<BUILD_INTERFACE:$<LINK_ONLY:qkv_flags>>;${link}")
