@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "qkv/base/error.h"
-#include "qkv/base/files.h"
 #include "qkv/base/json.h"
 #include "qkv/data/image_limits.h"
 #include "qkv/data/resize.h"
 #include "qkv/models/hub/config_reader.h"
+#include "qkv/models/hub/parts/processor_text.h"
 
 namespace qkv::models {
 namespace {
@@ -38,7 +37,6 @@ constexpr std::array<Defaults, 4> kClasses{{{"ViT", 224, false, data::Resampling
                                              .deviation = {0.26862954, 0.26130258, 0.27577711}},
                                             {"Siglip", 224, false, data::Resampling::bicubic}}};
 constexpr int64_t kDefaultCrop = 224;
-constexpr const char *kProcessor = "preprocessor_config.json", *kBothProcessors = "processor_config.json";
 
 const Defaults& defaults_of(const ConfigReader& reader) {
   const char* key = reader.has("image_processor_type") ? "image_processor_type" : "feature_extractor_type";
@@ -97,12 +95,6 @@ std::array<float, 3> channels_of(const ConfigReader& reader, const std::string& 
   if (values.size() == 1) values.resize(3, values.front());
   if (values.size() != 3) reader.reject(key, "a number for each of 3 channels");
   return {static_cast<float>(values[0]), static_cast<float>(values[1]), static_cast<float>(values[2])};
-}
-
-// A name that is too long is not there.
-bool is_there(const std::filesystem::path& file) {
-  std::error_code error;
-  return std::filesystem::exists(file, error);
 }
 
 int64_t scaled(int64_t length, int64_t to, int64_t from) { return (length * to + from / 2) / from; }
@@ -167,19 +159,10 @@ std::string image_processor_json(const ImageProcessorConfig& config) {
   return json.dump(2) + "\n";
 }
 
-bool has_image_processor(const std::filesystem::path& folder) {
-  return is_there(folder / kProcessor) || is_there(folder / kBothProcessors);
-}
+bool has_image_processor(const std::filesystem::path& folder) { return has_processor(folder); }
 
 std::pair<std::string, std::string> image_processor_text(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kProcessor, both = folder / kBothProcessors;
-  if (is_there(path) || !is_there(both)) return {read_file(path), path.string()};
-  const std::string text = read_file(both);
-  const auto image = ConfigReader(text, both.string()).find("image_processor");
-  if (!image)
-    throw DataError(concat(both.string(), ": image_processor: expected an object, as there is no ",
-                           kProcessor, ", found none"));
-  return {std::string(image->text()), concat(both.string(), ": image_processor")};
+  return processor_text(folder, "image_processor");
 }
 
 ImageProcessorConfig load_image_processor(const std::filesystem::path& folder) {
