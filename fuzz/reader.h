@@ -16,10 +16,11 @@ struct Reader {
 };
 
 // One file each, in the folder of the layer that reads.
-extern const Reader chat_template, checkpoint, cifar, command_line, corpus, generation_config, gguf,
-    hub_answers, idx, image, json_schema, marian_files, merges_files, model_config, model_folder,
-    preprocessor_config, proof, pytorch, questions, safetensors, sentence_transformer, sentencepiece,
-    sentencepiece_files, shard_index, shortlist, text_file, token_store, tokenizer_json, wordpiece_files;
+extern const Reader audio, audio_config, chat_template, checkpoint, cifar, command_line, corpus,
+    generation_config, gguf, hub_answers, idx, image, json_schema, marian_files, merges_files, model_config,
+    model_folder, preprocessor_config, proof, pytorch, questions, safetensors, sentence_transformer,
+    sentencepiece, sentencepiece_files, shard_index, shortlist, text_file, token_store, tokenizer_json,
+    wordpiece_files;
 
 // Maximum length of inputs; longer ones would find nothing more.
 inline constexpr size_t kMaxInput = size_t{1} << 20;

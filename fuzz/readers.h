@@ -6,7 +6,9 @@
 
 namespace qkv::fuzz {
 
-inline constexpr std::array kReaders{&chat_template,
+inline constexpr std::array kReaders{&audio,
+                                     &audio_config,
+                                     &chat_template,
                                      &checkpoint,
                                      &cifar,
                                      &command_line,

@@ -59,8 +59,8 @@ TEST_P(AbsurdNumbers, AreRefusedBeforeMemoryIsAskedFor) {
   std::cout << reader.name << ": " << taken << " of " << changed << " changed numbers were taken\n";
 }
 
-constexpr std::array kJsonReaders{&fuzz::generation_config, &fuzz::model_config, &fuzz::model_folder,
-                                  &fuzz::preprocessor_config, &fuzz::tokenizer_json};
+constexpr std::array kJsonReaders{&fuzz::audio_config, &fuzz::generation_config,   &fuzz::model_config,
+                                  &fuzz::model_folder, &fuzz::preprocessor_config, &fuzz::tokenizer_json};
 
 INSTANTIATE_TEST_SUITE_P(All, AbsurdNumbers, ::testing::ValuesIn(kJsonReaders),
                          [](const ::testing::TestParamInfo<const fuzz::Reader*>& parameter) {

@@ -1,0 +1,35 @@
+// Decodes, resamples and encodes a sound file, and computes its features.
+
+#include <algorithm>
+#include <span>
+
+#include "fuzz/input.h"
+#include "fuzz/reader.h"
+#include "qkv/data/audio/audio.h"
+#include "qkv/data/audio/log_mel.h"
+
+namespace qkv::fuzz {
+namespace {
+
+void read(std::string_view bytes) {
+  data::Audio audio = data::decode_audio(bytes, "fuzz", /*most_seconds=*/600);
+  if (audio.samples.size() > 1 << 16) audio.samples.resize(1 << 16);  // more is valid, but slow
+  const data::Audio speech = data::resample(audio, bytes.size() % 2 == 0 ? 16000 : 2000);
+  data::encode_wav(speech);
+  static const data::LogMel log_mel({.mel_bins = 5, .n_fft = 40, .hop = 16});
+  log_mel(std::span(speech.samples).first(std::min<size_t>(speech.samples.size(), 2000)));
+}
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> all;
+  for (const char* ending : {".wav", ".aiff", ".flac", ".ogg", ".mp3"}) {
+    for (std::string& file : golden_files({"data/golden/audio"}, ending)) all.push_back(std::move(file));
+  }
+  return all;
+}
+
+}  // namespace
+
+const Reader audio{"audio", read, seeds};
+
+}  // namespace qkv::fuzz
