@@ -21,6 +21,7 @@
   COMMAND(tag)                         \
   COMMAND(answer)                      \
   COMMAND(embed)                       \
+  COMMAND(transcribe)                  \
   COMMAND(rerank)                      \
   COMMAND(serve)                       \
   HEADING("Look inside")               \

@@ -40,6 +40,7 @@ void visit_config(Config& config, const Visitor& visitor) {
   visitor("norm_kind", config.norm_kind);
   visitor("epsilon", config.epsilon);
   visitor("bias", config.bias);
+  visitor("key_bias", config.key_bias);
   visitor("output_bias", config.output_bias);
   visitor("positions", config.positions);
   visitor("max_positions", config.max_positions);
@@ -61,6 +62,8 @@ void visit_config(Config& config, const Visitor& visitor) {
   visitor("pad_id", config.pad_id);
   visitor("decoder_start_id", config.decoder_start_id);
   visitor("source_eos", config.source_eos);
+  visitor("mel_bins", config.mel_bins);
+  visitor("source_positions", config.source_positions);
 }
 
 template <class Value>
@@ -82,6 +85,8 @@ std::string to_text(Value field) {
 }
 
 nn::StackOptions stack(const TransformerConfig& config, int64_t layers, int64_t heads, int64_t d_ff) {
+  nn::ProjectionBiases biases = nn::ProjectionBiases::all(config.bias);
+  biases.key = config.bias && config.key_bias;
   nn::LayerOptions layer = {.d_model = config.d_model,
                             .heads = heads,
                             .d_k = config.d_k,
@@ -93,7 +98,7 @@ nn::StackOptions stack(const TransformerConfig& config, int64_t layers, int64_t 
                             .norm = config.norm,
                             .norm_kind = config.norm_kind,
                             .epsilon = config.epsilon,
-                            .attention = {.bias = nn::ProjectionBiases::all(config.bias),
+                            .attention = {.bias = biases,
                                           .positions = {.kind = config.positions,
                                                         .max_positions = config.max_positions,
                                                         .buckets = config.position_buckets,
@@ -122,7 +127,13 @@ constexpr std::array<Preset, 4> kPresets{{{"tiny", 2, 128, 512, 4, 0.1f},
 }  // namespace
 
 void TransformerConfig::validate() const {
-  require_at_least("source_vocabulary", 1, source_vocabulary);
+  require_at_least("mel_bins", 0, mel_bins);
+  require_at_least("source_positions", reads_audio() ? 1 : 0, source_positions);
+  if (reads_audio() && (source_vocabulary != 0 || shares_embeddings())) {
+    throw UsageError(concat("mel_bins: expected no vocabulary of sources beside audio, found ",
+                            source_vocabulary, " entries and tying ", to_text(tying)));
+  }
+  if (!reads_audio()) require_at_least("source_vocabulary", 1, source_vocabulary);
   require_at_least("target_vocabulary", 1, target_vocabulary);
   require_at_least("d_model", 1, d_model);
   require_at_least("encoder_layers", 0, encoder_layers, nn::kMaxLayers);

@@ -19,7 +19,7 @@ enum class Tying {
 };
 
 struct TransformerConfig {
-  int64_t source_vocabulary = 0, target_vocabulary = 0;
+  int64_t source_vocabulary = 0, target_vocabulary = 0;  // the former is 0 for audio
   int64_t d_model = 512;
   int64_t encoder_layers = 6, decoder_layers = 6;
   int64_t heads = 8;
@@ -33,6 +33,7 @@ struct TransformerConfig {
   nn::NormKind norm_kind = nn::NormKind::layer;
   float epsilon = 1e-5f;    // of norms
   bool bias = true;         // in attention and feed-forward
+  bool key_bias = true;     // with it: of keys
   bool output_bias = true;  // of the logits
   nn::PositionKind positions = nn::PositionKind::sinusoidal_halves;
   int64_t max_positions = 512;
@@ -52,6 +53,10 @@ struct TransformerConfig {
   int64_t eos_id = 0, pad_id = 0, decoder_start_id = 0;
   DType activations = DType::f32;  // of both stacks (nn::StackOptions)
   bool source_eos = true;  // sources end in eos_id; false in models trained without it, such as OpenNMT's
+  // Sources of audio (Whisper, Radford et al. 2022): features of a frame, and positions of the encoder, each
+  // of two frames. 0: sources are tokens.
+  int64_t mel_bins = 0;
+  int64_t source_positions = 0;
 
   // Throws UsageError naming the field, what was expected and what was found.
   void validate() const;
@@ -59,6 +64,7 @@ struct TransformerConfig {
   nn::StackOptions decoder_stack() const;
   // Whether source and target embeddings share a table.
   bool shares_embeddings() const { return tying == Tying::three_way || tying == Tying::inputs; }
+  bool reads_audio() const { return mel_bins > 0; }
   // The maximum length of a text in tokens: max_positions; nothing for relative positions or none.
   std::optional<int64_t> max_tokens() const;
 };

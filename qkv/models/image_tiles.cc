@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "qkv/base/error.h"
+#include "qkv/data/image_limits.h"
 #include "qkv/data/resize.h"
 #include "qkv/models/hub/config_reader.h"
 

@@ -46,24 +46,40 @@ nn::EmbeddingConfig embedding_config(const TransformerConfig& config) {
 Transformer::Transformer(const TransformerConfig& config)
     : config_(validated(config)),
       target_table_(table(config.target_vocabulary, config.d_model)),
-      source_table_(config.shares_embeddings() ? nn::Parameter()
-                                               : table(config.source_vocabulary, config.d_model)),
-      source_embedding_(embedding_config(config), source_table().weight()),
+      source_table_(config.shares_embeddings() || config.reads_audio()
+                        ? nn::Parameter()
+                        : table(config.source_vocabulary, config.d_model)),
       target_embedding_(embedding_config(config), target_table_.weight()),
       encoder_(config.encoder_stack()),
       decoder_(config.decoder_stack()),
       logits_(logits_options(config), config.tying == Tying::none || config.tying == Tying::inputs
                                           ? Weight()
-                                          : target_table_.weight()) {}
+                                          : target_table_.weight()) {
+  if (config.reads_audio()) {
+    audio_stem_.emplace(AudioStemOptions{
+        .mel_bins = config.mel_bins, .d_model = config.d_model, .positions = config.source_positions});
+  } else {
+    source_embedding_.emplace(embedding_config(config), source_table().weight());
+  }
+}
 
 const nn::Parameter& Transformer::source_table() const {
   return source_table_.defined() ? source_table_ : target_table_;
 }
 
 nn::Memory Transformer::encode(const Ragged& source, nn::ForwardContext& context) const {
+  if (!source_embedding_) throw UsageError("encode: expected a model that reads tokens, found one of audio");
   const NameScope scope("encoder");
-  const Variable x = source_embedding_(source, context);
+  const Variable x = (*source_embedding_)(source, context);
   return {encoder_(x, source.offsets, context), source.offsets};
+}
+
+nn::Memory Transformer::encode_audio(const Tensor& frames, const Offsets& offsets,
+                                     nn::ForwardContext& context) const {
+  if (!audio_stem_) throw UsageError("encode_audio: expected a model that reads audio, found one of tokens");
+  const NameScope scope("encoder");
+  const Offsets rows = audio_rows(offsets);
+  return {encoder_((*audio_stem_)(frames, offsets, context), rows, context), rows};
 }
 
 Variable Transformer::decode(const Ragged& target, const nn::Memory& memory,
@@ -91,14 +107,15 @@ void Transformer::visit(const nn::ParameterVisitor& visitor) const {
   if (config_.shares_embeddings()) {
     visitor("model.shared.weight", target_table_);
   } else {
-    visitor("model.encoder.embed_tokens.weight", source_table_);
+    if (source_table_.defined()) visitor("model.encoder.embed_tokens.weight", source_table_);
     visitor("model.decoder.embed_tokens.weight", target_table_);
   }
   logits_.visit([&](const std::string& name, nn::Parameter parameter) {
     if (name == "bias") parameter.shape = Shape{1, config_.target_vocabulary};
     visitor(name == "bias" ? "final_logits_bias" : "lm_head.weight", parameter);
   });
-  nn::visit_part(visitor, "model.encoder", source_embedding_);
+  if (audio_stem_) nn::visit_part(visitor, "model.encoder", *audio_stem_);
+  if (source_embedding_) nn::visit_part(visitor, "model.encoder", *source_embedding_);
   nn::visit_part(visitor, "model.encoder", encoder_);
   nn::visit_part(visitor, "model.decoder", target_embedding_);
   nn::visit_part(visitor, "model.decoder", decoder_);

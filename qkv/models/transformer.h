@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "qkv/models/audio_stem.h"
 #include "qkv/models/config.h"
 #include "qkv/nn/embedding.h"
 #include "qkv/nn/logits.h"
@@ -20,8 +21,11 @@ class Transformer {
 
   const TransformerConfig& config() const { return config_; }
 
-  // source: ids i32 or i64 [tokens] -> [tokens, d_model].
+  // source: ids i32 or i64 [tokens] -> [tokens, d_model]. Throws UsageError for a model that reads audio; the
+  // next one, for a model that does not.
   nn::Memory encode(const Ragged& source, nn::ForwardContext& context) const;
+  // frames f32 [frames, mel_bins], on the host -> [frames / 2, d_model]. Throws the errors of AudioStem.
+  nn::Memory encode_audio(const Tensor& frames, const Offsets& offsets, nn::ForwardContext& context) const;
   // target: ids i32 or i64 [tokens], each sequence starting with decoder_start_id -> hidden states [tokens,
   // d_model].
   Variable decode(const Ragged& target, const nn::Memory& memory, nn::ForwardContext& context) const;
@@ -41,8 +45,10 @@ class Transformer {
   const nn::Parameter& source_table() const;
 
   TransformerConfig config_;
-  nn::Parameter target_table_, source_table_;  // the latter only if not shared
-  nn::Embedding source_embedding_, target_embedding_;
+  nn::Parameter target_table_, source_table_;      // the latter only of tokens, if not shared
+  std::optional<nn::Embedding> source_embedding_;  // one of the two
+  std::optional<AudioStem> audio_stem_;
+  nn::Embedding target_embedding_;
   nn::Encoder encoder_;
   nn::Decoder decoder_;
   nn::Logits logits_;

@@ -23,10 +23,22 @@ struct KindText {
 };
 
 template <class Family>
-std::string names_of(std::span<const Family> families) {
+std::string names_of(std::span<const Family> families, const auto& fits) {
   std::string names;
-  for (const Family& family : families) names += concat(names.empty() ? "" : ", ", family.model_type);
+  for (const Family& family : families) {
+    if (fits(family)) names += concat(names.empty() ? "" : ", ", family.model_type);
+  }
   return names;
+}
+template <class Family>
+std::string names_of(std::span<const Family> families) {
+  return names_of(families, [](const Family&) { return true; });
+}
+
+std::string names_of_encoder_decoders(bool of_audio) {
+  return names_of(models::translation_families(), [&](const models::TranslationFamily& family) {
+    return family.base.config.reads_audio() == of_audio;
+  });
 }
 
 KindText text_of(FolderKind kind) {
@@ -40,10 +52,12 @@ KindText text_of(FolderKind kind) {
       return {"an image encoder", names_of(models::image_families()), "qkv classify or embed"};
     case FolderKind::image_text:
       return {"an encoder of texts and one of images", "clip, siglip", "qkv classify or embed"};
+    case FolderKind::speech:
+      return {"an encoder-decoder of audio", names_of_encoder_decoders(true), "qkv transcribe"};
     case FolderKind::translation:
       break;
   }
-  return {"an encoder-decoder", names_of(models::translation_families()), "qkv translate"};
+  return {"an encoder-decoder of texts", names_of_encoder_decoders(false), "qkv translate"};
 }
 
 void require_kind(const path& folder, FolderKind wanted, FolderKind found) {
@@ -57,6 +71,11 @@ void require_kind(const path& folder, FolderKind wanted, FolderKind found) {
 std::shared_ptr<const models::TranslationModel> load_translation(const path& folder,
                                                                  const models::LoadOptions& options) {
   return std::make_shared<const models::TranslationModel>(models::load_translation_model(folder, options));
+}
+
+std::shared_ptr<const models::SpeechModel> load_speech(const path& folder,
+                                                       const models::LoadOptions& options) {
+  return std::make_shared<const models::SpeechModel>(models::load_speech_model(folder, options));
 }
 
 std::shared_ptr<const LoadedLanguageModel> load_language(const path& folder,
@@ -128,6 +147,11 @@ std::shared_ptr<const LoadedDualEncoder> required(std::shared_ptr<const LoadedDu
   return model;
 }
 
+std::shared_ptr<const models::SpeechModel> required(std::shared_ptr<const models::SpeechModel> model) {
+  if (!model || !model->transformer) throw UsageError("pipeline: expected a model of audio, found none");
+  return model;
+}
+
 OpenedModel open_model(const path& folder, const models::LoadOptions& options) {
   switch (models::folder_kind(folder)) {
     case FolderKind::language:
@@ -138,6 +162,8 @@ OpenedModel open_model(const path& folder, const models::LoadOptions& options) {
       return load_image(folder, options);
     case FolderKind::image_text:
       return load_dual(folder, options);
+    case FolderKind::speech:
+      return load_speech(folder, options);
     case FolderKind::translation:
       break;
   }
@@ -179,6 +205,12 @@ std::shared_ptr<const LoadedDualEncoder> open_dual_encoder(const path& folder,
                                                            const models::LoadOptions& options) {
   require_kind(folder, FolderKind::image_text, models::folder_kind(folder));
   return load_dual(folder, options);
+}
+
+std::shared_ptr<const models::SpeechModel> open_speech_model(const path& folder,
+                                                             const models::LoadOptions& options) {
+  require_kind(folder, FolderKind::speech, models::folder_kind(folder));
+  return load_speech(folder, options);
 }
 
 }  // namespace qkv::pipelines

@@ -11,6 +11,7 @@
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
 #include "qkv/models/language_model.h"
+#include "qkv/models/speech_model.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/models/translation_model.h"
 #include "qkv/text/tokenizer.h"
@@ -25,7 +26,7 @@ class OutputGrammars;
 class PromptImages;  // images/prompt_images.h
 std::shared_ptr<OutputGrammars> new_output_grammars();
 
-// Loaded folders, by kind. Encoder-decoders are models::TranslationModel.
+// Loaded folders, by kind. Encoder-decoders are models::TranslationModel and models::SpeechModel.
 struct LoadedLanguageModel {
   std::filesystem::path folder;
   std::shared_ptr<const models::LanguageModel> model;
@@ -59,7 +60,7 @@ struct LoadedDualEncoder {
 using OpenedModel =
     std::variant<std::shared_ptr<const models::TranslationModel>, std::shared_ptr<const LoadedLanguageModel>,
                  std::shared_ptr<const LoadedTextEncoder>, std::shared_ptr<const LoadedImageEncoder>,
-                 std::shared_ptr<const LoadedDualEncoder>>;
+                 std::shared_ptr<const LoadedDualEncoder>, std::shared_ptr<const models::SpeechModel>>;
 
 // The handle, for constructors. Throws UsageError for a null one, and for one without a model.
 std::shared_ptr<const models::TranslationModel> required(
@@ -68,6 +69,7 @@ std::shared_ptr<const LoadedLanguageModel> required(std::shared_ptr<const Loaded
 std::shared_ptr<const LoadedTextEncoder> required(std::shared_ptr<const LoadedTextEncoder> model);
 std::shared_ptr<const LoadedImageEncoder> required(std::shared_ptr<const LoadedImageEncoder> model);
 std::shared_ptr<const LoadedDualEncoder> required(std::shared_ptr<const LoadedDualEncoder> model);
+std::shared_ptr<const models::SpeechModel> required(std::shared_ptr<const models::SpeechModel> model);
 
 // Opens a folder as the kind that its config.json specifies. Throws the errors of models::load_*()
 // (qkv/models/hub/pretrained.h), text::Tokenizer::load() and models::load_image_processor(), and DataError
@@ -88,5 +90,7 @@ std::shared_ptr<const LoadedImageEncoder> open_image_encoder(const std::filesyst
                                                              const models::LoadOptions& options = {});
 std::shared_ptr<const LoadedDualEncoder> open_dual_encoder(const std::filesystem::path& folder,
                                                            const models::LoadOptions& options = {});
+std::shared_ptr<const models::SpeechModel> open_speech_model(const std::filesystem::path& folder,
+                                                             const models::LoadOptions& options = {});
 
 }  // namespace qkv::pipelines

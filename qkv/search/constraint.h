@@ -27,6 +27,8 @@ class NextTokens {
   explicit NextTokens(std::span<float> scores) : scores_(scores) {}
 
   int64_t vocabulary() const { return std::ssize(scores_); }
+  // The score of a token of the vocabulary: its logit or log-probability.
+  float operator[](int32_t id) const { return score(id); }
   bool allows(int32_t id) const { return contains(id) && score(id) != kImpossible; }
   void forbid(int32_t id) {
     if (contains(id)) score(id) = kImpossible;

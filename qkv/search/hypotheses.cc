@@ -25,7 +25,7 @@ void Hypotheses::advance_by(int32_t forced_id, std::span<const float> attended) 
 std::vector<int32_t> Hypotheses::history(int32_t row) const {
   std::vector<int32_t> tokens;
   if (special_.start) {
-    tokens.push_back(*special_.start);
+    tokens.push_back(request_.start.value_or(*special_.start));
   } else {
     tokens = request_.source;
   }

@@ -174,17 +174,23 @@ struct NewToken {
 
 // A source to decode, with its options.
 struct Request {
-  std::vector<int32_t> source;     // ends in </s>, or a prompt
-  models::EmbeddedRows rows = {};  // of the source's ids below 0 (language models)
+  std::vector<int32_t> source;  // ends in </s>, or a prompt
+  // Of the source's ids below 0: in the place of tokens' embeddings (language models), or of the encoder's
+  // result (encoder-decoders that read audio, whose ids are all below 0).
+  models::EmbeddedRows rows = {};
   SearchOptions options = {};
-  std::vector<int32_t> prefix = {};  // the forced beginning of the output; its log-probability counts as 0
-  uint64_t key = 0;                  // with the seed, determines all random numbers
-  SearchTrace* trace = nullptr;      // records the candidates of a beam search; null: none
-  int top = 0;                       // tokens in NewToken::top, in greedy search and sampling; 0: none
+  std::optional<int32_t> start = {};  // the start token, if not the model's (encoder-decoders)
+  std::vector<int32_t> prefix = {};   // the forced beginning of the output; its log-probability counts as 0
+  uint64_t key = 0;                   // with the seed, determines all random numbers
+  SearchTrace* trace = nullptr;       // records the candidates of a beam search; null: none
+  int top = 0;                        // tokens in NewToken::top, in greedy search and sampling; 0: none
   // Called with each token after the prefix, the end token included, as soon as it is final: at once in
   // greedy search and sampling, at the end for the best output of a beam search. Returning false ends that
   // output. Runs on the thread that calls Engine::step().
   std::function<bool(const NewToken&)> on_token = {};
+  // Called with the log-probabilities [vocabulary] of each token of the prefix and its place, counted from 0.
+  // May run on another thread.
+  std::function<void(int64_t place, std::span<const float> log_probabilities)> on_prefix = {};
 };
 
 // The outputs of each request, at most options.nbest (fewer only if no more exist). A result depends on its

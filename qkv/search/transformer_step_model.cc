@@ -1,5 +1,6 @@
 #include "qkv/search/transformer_step_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "qkv/base/error.h"
@@ -15,9 +16,19 @@ TransformerStepModel::TransformerStepModel(std::shared_ptr<const models::Transfo
   cache_bytes({});  // throws where the cache's dtype does not fit the model
 }
 
-void TransformerStepModel::check(Ids source, const EmbeddedRows& /*rows*/) const {
+void TransformerStepModel::check(Ids source, const EmbeddedRows& rows) const {
   const models::TransformerConfig& config = model_->config();
   if (source.empty()) throw UsageError("search: expected a source with at least one token, found none");
+  if (config.reads_audio()) {
+    if (std::ranges::any_of(source, [](int32_t id) { return id >= 0; }) ||
+        rows.count() != std::ssize(source) || rows.values.cols() != config.d_model ||
+        rows.values.device() != model_->logits().device()) {
+      throw UsageError(concat("search: source: expected ids below 0 and the encoder's result, [",
+                              source.size(), ", ", config.d_model, "], found others"));
+    }
+    return;
+  }
+  if (rows.count() > 0) throw UsageError("search: rows: expected none, as sources are tokens, found some");
   for (const int32_t id : source) {
     if (id >= 0 && id < config.source_vocabulary) continue;
     throw DataError(
@@ -35,10 +46,23 @@ int64_t TransformerStepModel::cache_bytes(const CacheNeed& need) const {
 }
 
 void TransformerStepModel::admit(std::span<const std::unique_ptr<Source>> sources) {
+  state_.join(model_->start(encoded(sources), options_.cache_dtype));
+}
+
+nn::Memory TransformerStepModel::encoded(std::span<const std::unique_ptr<Source>> sources) const {
   std::vector<Ids> ids;
   for (const auto& source : sources) ids.emplace_back(source->ids);
   nn::ForwardContext context;
-  state_.join(model_->start(model_->encode(Ragged::from(ids), context), options_.cache_dtype));
+  if (!model_->config().reads_audio()) return model_->encode(Ragged::from(ids), context);
+  const Offsets offsets = Ragged::from(ids).offsets;
+  const Tensor& first = sources.front()->rows.values;
+  if (sources.size() == 1) return {Variable(first), offsets};
+  Tensor rows = Tensor::empty({offsets.tokens(), first.cols()}, DType::f32, first.device());
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const auto sequence = static_cast<int64_t>(i);
+    rows.slice_rows(offsets.begin(sequence), offsets.length(sequence)).copy_from(sources[i]->rows.values);
+  }
+  return {Variable(rows), offsets};
 }
 
 Tensor TransformerStepModel::step(const Tensor& ids) {

@@ -11,16 +11,20 @@
 
 namespace qkv::search {
 
-// Holds the KV caches of its requests. A source is encoded when it is admitted.
+// Holds the KV caches of its requests. A source of tokens is encoded when it is admitted; one of audio comes
+// encoded, as rows.
 class TransformerStepModel : public StepModel {
  public:
   explicit TransformerStepModel(std::shared_ptr<const models::Transformer> model,
                                 const StepModelOptions& options = {});
 
   int64_t vocabulary() const override { return model_->config().target_vocabulary; }
-  // Throws UsageError for an empty source, DataError for an id outside the vocabulary or a source longer than
-  // the learned positions.
+  // Throws UsageError for an empty source, and for rows that are not the encoder's result of audio; DataError
+  // for an id outside the vocabulary or a source longer than the learned positions.
   void check(Ids source, const EmbeddedRows& rows) const override;
+  std::unique_ptr<Source> open(Ids source, const EmbeddedRows& rows) override {
+    return std::make_unique<Source>(source, rows);
+  }
   int64_t cache_bytes(const CacheNeed& need) const override;
   void admit(std::span<const std::unique_ptr<Source>> sources) override;
   Tensor step(const Tensor& ids) override;
@@ -31,6 +35,8 @@ class TransformerStepModel : public StepModel {
   std::span<const std::vector<float>> source_weights() const override { return state_.source_weights; }
 
  private:
+  nn::Memory encoded(std::span<const std::unique_ptr<Source>> sources) const;
+
   std::shared_ptr<const models::Transformer> model_;
   StepModelOptions options_;
   nn::DecoderState state_;

@@ -39,8 +39,10 @@ TEST_P(HubFolders, ResultsAreThoseOfTransformers) {
       command.emplace_back("--image");
       command.push_back(image(name));
     }
-    const std::string input =
-        recorded.contains("image") ? image(recorded["image"]) : recorded["input"].get<std::string>();
+    const std::string input = recorded.contains("image")   ? image(recorded["image"])
+                              : recorded.contains("audio") ? concat(QKV_TEST_DATA "/apps/golden/audio/",
+                                                                    recorded["audio"].get<std::string>())
+                                                           : recorded["input"].get<std::string>();
     const Outcome outcome = run_qkv(plus(command, {"--json", "--threads", "1"}), {.input = input + "\n"});
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     for (const char* needless : {"warning", "position_ids", "attn.bias", "attn.masked_bias", "inv_freq"})
@@ -48,7 +50,7 @@ TEST_P(HubFolders, ResultsAreThoseOfTransformers) {
     const std::vector<json> lines = json_lines(outcome.out);
     ASSERT_EQ(lines.size(), 1u);
     for (const auto& [key, value] : recorded.items()) {
-      if (key == "command" || key == "input" || key.starts_with("image")) continue;
+      if (key == "command" || key == "input" || key == "audio" || key.starts_with("image")) continue;
       expect_same(lines.front()[key], value, concat(input, ": ", key));
     }
   }

@@ -2,7 +2,7 @@
 folder that they are named after, as of its time, but with other sizes, vocabularies and weights. text_results.json has the results of
 transformers.
 
-Run from the repository root, with torch, transformers, sentencepiece, safetensors and Pillow installed (a minute):
+Run from the repository root, with torch, transformers, sentencepiece, safetensors, soundfile and Pillow installed (a minute):
 
     python tests/golden/hub_folders.py [NAME...]
 """
@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import hub_tokenizers as tokenizers
+import speech_folders
 import text_results
 import torch
 import transformers as hf
@@ -771,7 +772,8 @@ FOLDERS = {
     **{name: partial(make, model=model) for name, make in (
         ("llava-1.5-7b-hf", vision_folders.llava), ("SmolVLM-256M-Instruct", vision_folders.smolvlm),
         ("gemma-3-4b-it", vision_folders.gemma3), ("llava-v1.6-mistral-7b-hf", vision_folders.llava_next),
-        ("InternVL3-1B-hf", vision_folders.internvl))},
+        ("InternVL3-1B-hf", vision_folders.internvl), ("whisper-tiny", speech_folders.whisper_tiny),
+        ("whisper-tiny.en", speech_folders.whisper_tiny_en), ("whisper-large-v3-turbo", speech_folders.whisper_large_v3_turbo))},
     "opus-mt-en-de": opus_en_de, "opus-mt-en-ROMANCE": opus_en_romance}
 ELSEWHERE = ("tf_model.h5", "flax_model.msgpack", "pytorch_model.bin", "rust_model.ot", "onnx/model.onnx")
 

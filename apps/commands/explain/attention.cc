@@ -57,6 +57,8 @@ explain::ImageAttentionReport report_of(const std::shared_ptr<const pipelines::L
 // Throws UsageError for options that the model in the folder does not support.
 void require_input(const AttentionArguments& arguments) {
   const models::FolderKind kind = models::folder_kind(arguments.model);
+  if (kind == models::FolderKind::speech)
+    throw UsageError(concat("model: expected one of texts or images, found ", arguments.model, ", of audio"));
   const bool both = kind == models::FolderKind::image_text;
   if (both && !arguments.image == !arguments.source)
     throw UsageError(
@@ -98,7 +100,9 @@ void write_attention(AttentionArguments& arguments) {
   const auto opened = pipelines::open_model(arguments.model, arguments.load);
   std::visit(
       [&](const auto& model) {
-        if constexpr (requires { model->image; }) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(*model)>, models::SpeechModel>) {
+          // require_input() has refused it.
+        } else if constexpr (requires { model->image; }) {
           arguments.image ? write(model->image) : write(model->text);
         } else {
           write(model);

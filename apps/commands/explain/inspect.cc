@@ -241,6 +241,8 @@ void inspect_model(const InspectArguments& arguments) {
         return inspect_parts(arguments, *models::load_image_encoder(arguments.model, arguments.load));
       case models::FolderKind::image_text:
         return inspect_parts(arguments, models::load_dual_encoder(arguments.model, arguments.load));
+      case models::FolderKind::speech:
+        return inspect_parts(arguments, *models::load_transformer(arguments.model, arguments.load));
       case models::FolderKind::translation:
         break;
     }

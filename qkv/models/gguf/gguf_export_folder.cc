@@ -288,7 +288,8 @@ GgufReport gguf_from_folder(const std::filesystem::path& from, const std::filesy
   const auto all = gguf_architectures();
   const auto architecture = std::ranges::find(all, type, &GgufArchitecture::model_type);
   const FolderKind kind = folder_kind(from);
-  if (architecture == all.end() || kind == FolderKind::translation || kind == FolderKind::image) {
+  if (architecture == all.end() || kind == FolderKind::translation || kind == FolderKind::image ||
+      kind == FolderKind::speech) {
     std::string known;
     for (const GgufArchitecture& one : all) known += concat(known.empty() ? "" : ", ", one.model_type);
     throw UsageError(concat(where, ": model_type: expected one that is written as a GGUF file (", known,

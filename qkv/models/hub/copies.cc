@@ -232,6 +232,10 @@ void write_copy(const fs::path& from, const fs::path& to, const LoadOptions& opt
       return write(from, to, options, load_text_encoder(from, options), save_text_encoder);
     case FolderKind::image:
       return write(from, to, options, load_image_encoder(from, options), save_image_encoder);
+    case FolderKind::speech:
+      return write(from, to, options, load_transformer(from, options),
+                   [](const fs::path& folder, const Transformer& model, std::string_view /*model_type*/,
+                      const fs::path& original) { save_transformer(folder, model, {}, original); });
     case FolderKind::image_text:
       copy_others(from, to, options);
       return save_dual_encoder(to, load_dual_encoder(from, options), family_of(from), from);

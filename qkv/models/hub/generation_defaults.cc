@@ -166,7 +166,8 @@ json fields_of(const GenerationDefaults& defaults) {
 
 }  // namespace
 
-GenerationDefaults load_generation_defaults(const std::filesystem::path& folder, LengthsInclude lengths) {
+GenerationDefaults load_generation_defaults(const std::filesystem::path& folder, LengthsInclude lengths,
+                                            std::string_view others) {
   std::string name = "generation_config.json";
   std::optional<std::string> text = read_model_file(folder, name);
   const bool own_file = text.has_value();
@@ -208,6 +209,7 @@ GenerationDefaults load_generation_defaults(const std::filesystem::path& folder,
   defaults.rules = rules_of(object, defaults.rules);
   note_unsupported(object, defaults);
   object.ignore(kIrrelevantFields);
+  object.ignore(others);
   if (own_file) object.reject_unknown_fields();
   return defaults;
 }

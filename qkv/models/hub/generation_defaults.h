@@ -103,9 +103,11 @@ enum class LengthsInclude : uint8_t { start, prompt };
 // 510 tokens (language models: 128). max_length in a file includes the start token; max_length and
 // max_new_tokens include the end token, if the file has forced_eos_token_id. max_new_tokens takes precedence.
 // Throws DataError naming the file and the field, also for a field of generation_config.json that is unknown,
-// and where do_sample is true for a sampling that is out of range.
+// and where do_sample is true for a sampling that is out of range. others: fields, separated by spaces, that
+// something else reads.
 GenerationDefaults load_generation_defaults(const std::filesystem::path& folder,
-                                            LengthsInclude lengths = LengthsInclude::start);
+                                            LengthsInclude lengths = LengthsInclude::start,
+                                            std::string_view others = {});
 
 // The content of generation_config.json. Padding is always listed as a bad word.
 std::string generation_json(const TransformerConfig& config, const GenerationDefaults& defaults);

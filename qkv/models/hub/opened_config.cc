@@ -205,6 +205,8 @@ FolderKind folder_kind(const std::filesystem::path& folder) {
   look(FolderKind::encoder, encoder_families());
   look(FolderKind::image, image_families());
   look(FolderKind::translation, translation_families());
+  const TranslationFamily* encoder_decoder = find_family(translation_families(), opened.family);
+  if (encoder_decoder != nullptr && encoder_decoder->base.config.reads_audio()) kind = FolderKind::speech;
   for (const DualFamily& family : dual_families()) {
     known += concat(", ", family.model_type);
     if (family.model_type == opened.family) kind = FolderKind::image_text;

@@ -23,8 +23,9 @@ namespace qkv::models {
 // The proof beside a model (pipelines/proof/proof.h). It belongs to one folder and is not copied.
 inline constexpr const char* kProofFile = "qkv_proof.json";
 
-// image_text: an encoder of texts and one of images, each of which opens alone, too.
-enum class FolderKind { translation, language, encoder, image, image_text };
+// image_text: an encoder of texts and one of images, each of which opens alone, too. speech: an
+// encoder-decoder that reads audio.
+enum class FolderKind { translation, language, encoder, image, image_text, speech };
 
 // The kind of model that a folder contains, from its config.json; a language model beside
 // sentence-transformers' modules.json, or with attention in both directions, is an encoder. Throws IoError,
@@ -51,8 +52,8 @@ std::unique_ptr<TextEncoder> load_text_encoder(const std::filesystem::path& fold
 std::unique_ptr<ImageEncoder> load_image_encoder(const std::filesystem::path& folder,
                                                  const LoadOptions& options = {});
 
-// Encoder-decoders: "t5", "marian", "bart" and its kin, "qkv": the format for what those cannot express. With
-// tokenizer: qkv/models/translation_model.h.
+// Encoder-decoders: "t5", "marian", "bart" and its kin, "whisper", "qkv": the format for what those cannot
+// express. With tokenizer: qkv/models/translation_model.h, speech_model.h.
 std::unique_ptr<Transformer> load_transformer(const std::filesystem::path& folder,
                                               const LoadOptions& options = {});
 

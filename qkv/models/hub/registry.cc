@@ -16,12 +16,13 @@ TranslationFamily mbart_family();
 TranslationFamily m2m_100_family();
 TranslationFamily pegasus_family();
 TranslationFamily blenderbot_family();
+TranslationFamily whisper_family();
 
 std::span<const TranslationFamily> translation_families() {
   // qkv's fits every model; those after it are for folders of theirs.
-  static const std::array kFamilies{t5_family(),      marian_family(),     qkv_family(),
-                                    bart_family(),    mbart_family(),      m2m_100_family(),
-                                    pegasus_family(), blenderbot_family(), mt5_family()};
+  static const std::array kFamilies{t5_family(),    marian_family(),  qkv_family(),     bart_family(),
+                                    mbart_family(), m2m_100_family(), pegasus_family(), blenderbot_family(),
+                                    mt5_family(),   whisper_family()};
   return kFamilies;
 }
 

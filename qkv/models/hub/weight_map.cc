@@ -98,9 +98,22 @@ Tensor plus(const Tensor& value, float constant) {
   return result;
 }
 
+// The transpose of each of shape[0] matrices.
+Tensor blocks_transposed(const Tensor& x, const Shape& shape) {
+  const int64_t rows = shape[1], cols = shape[2];
+  const Tensor matrices = x.reshape({shape[0], rows * cols});
+  Tensor result = Tensor::empty({shape[0], cols, rows}, x.dtype());
+  for (int64_t i = 0; i < shape[0]; ++i)
+    result.slice_rows(i, 1).copy_from(
+        kernels::transposed(matrices.slice_rows(i, 1).reshape({rows, cols})).reshape({1, cols, rows}));
+  return result;
+}
+
 // Extracts a parameter's values from the whole tensor.
 Tensor taken_out(const Tensor& whole, const Shape& shape, const MappedName& name) {
   const WeightRule& rule = name.rule;
+  if (rule.layout == Layout::taps_last && shape.rank() == 2)
+    return blocks_transposed(whole, rule.shape).reshape(shape);
   if (rule.shape.rank() > 0) return reordered(whole.reshape(shape), rule.paired, true);
   Tensor value = of_expert(whole, name);
   if (rule.layout == Layout::same || shape.rank() != 2) {
@@ -117,6 +130,11 @@ void put_in(const Tensor& parameter, const MappedName& name, const Tensor& all) 
   const WeightRule& rule = name.rule;
   const Tensor host = to_host(parameter), value = rule.minus_one ? plus(host, -1) : host;
   Tensor whole = of_expert(all, name);
+  if (rule.layout == Layout::taps_last && value.rank() == 2) {
+    const Shape& stored = rule.shape;
+    whole.copy_from(blocks_transposed(value, {stored[0], stored[2], stored[1]}));
+    return;
+  }
   if (rule.shape.rank() > 0) whole = whole.reshape(parameter.shape());
   if (rule.layout == Layout::same || value.rank() != 2) {
     put_rows(value, rule, whole);

@@ -16,6 +16,7 @@ namespace qkv::models {
 enum class Layout {
   same,
   transposed,  // stored as [inputs, outputs]
+  taps_last,   // stored as [outputs, inputs, taps], a convolution's; here [outputs, taps * inputs]
 };
 
 // Heads whose first outputs are rotated (rotary positions), in pairs. Here a pair is output i and
@@ -38,7 +39,7 @@ struct WeightRule {
   // For a tensor [experts, ...] of the module of all experts: their number. `theirs` is the tensor's whole
   // name, and that of the biases' with "_bias" after it. Weights may be stored as MXFP4 (mxfp4.h) instead.
   int64_t experts = 0;
-  // The tensor's shape in the file, if it differs.
+  // The tensor's shape in the file, if it differs; always with taps_last.
   Shape shape = {};
   // Names of tied tensors, tried in this order if the first is missing: files store one of them, or equal
   // ones.

@@ -77,12 +77,32 @@ std::vector<ProofCase> cases_of(const LoadedDualEncoder& loaded) {
   return cases;
 }
 
+std::vector<ProofCase> cases_of(const models::SpeechModel& model) {
+  return {{kPattern, {}, spread(model.config.target_vocabulary, kSpreadTokens, 2)}};
+}
+
 Tensor host_copy(const Variable& output) { return to_host(output.value()).clone(); }
 
 ProofOutputs outputs_of(const models::TranslationModel& model, const ProofCase& one) {
   nn::ForwardContext context;
   const models::Transformer& transformer = *model.transformer;
   const nn::Memory memory = transformer.encode(Ragged::from<int32_t>({one.source}), context);
+  const Variable hidden = transformer.decode(Ragged::from<int32_t>({one.target}), memory, context);
+  return {{"logits", host_copy(transformer.logits()(hidden))}};
+}
+
+// Values from -0.8 to 0.8 without a short period, exact in f32.
+void fill_pattern(Tensor& values) {
+  int64_t i = 0;
+  for (float& value : values.values()) value = static_cast<float>((i++ * 37) % 101 - 50) / 64;
+}
+
+ProofOutputs outputs_of(const models::SpeechModel& model, const ProofCase& one) {
+  nn::ForwardContext context;
+  Tensor frames = Tensor::empty({2 * model.config.source_positions, model.config.mel_bins});
+  fill_pattern(frames);
+  const models::Transformer& transformer = *model.transformer;
+  const nn::Memory memory = transformer.encode_audio(frames, Offsets::uniform(1, frames.rows()), context);
   const Variable hidden = transformer.decode(Ragged::from<int32_t>({one.target}), memory, context);
   return {{"logits", host_copy(transformer.logits()(hidden))}};
 }
@@ -113,8 +133,7 @@ ProofOutputs outputs_of(const LoadedImageEncoder& loaded, const ProofCase& /*one
   const models::ImageEncoder& model = *loaded.model;
   const models::ImageEncoderConfig& config = model.config();
   Tensor pixels = Tensor::empty({1, config.channels, config.height, config.width});
-  int64_t i = 0;
-  for (float& pixel : pixels.values()) pixel = static_cast<float>((i++ * 37) % 101 - 50) / 64;  // exact
+  fill_pattern(pixels);
   nn::ForwardContext context;
   const Variable hidden = model(pixels, context);
   const Offsets offsets = Offsets::uniform(1, config.tokens());
@@ -154,6 +173,7 @@ void perturb(const Model& model) {
 }
 
 const models::Transformer& module_of(const models::TranslationModel& model) { return *model.transformer; }
+const models::Transformer& module_of(const models::SpeechModel& model) { return *model.transformer; }
 template <class Loaded>
 const auto& module_of(const Loaded& loaded) {
   return *loaded.model;

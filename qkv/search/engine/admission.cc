@@ -154,7 +154,8 @@ void Engine::admit_group(Sequences group) {
   }
   for (size_t i = 0; i < group.size(); ++i) {
     const std::vector<int32_t>& source = group[i]->request.source;
-    ids_.push_back(special_.start.value_or(source.empty() ? 0 : source.back()));
+    const std::optional<int32_t> start = group[i]->request.start ? group[i]->request.start : special_.start;
+    ids_.push_back(start.value_or(source.empty() ? 0 : source.back()));
     running_[first + i] = std::move(group[i]);
   }
   hypothesis_offsets_ = joined;

@@ -54,6 +54,12 @@ uint64_t Engine::submit(Request request) {
     throw UsageError("search: expected a prompt with at least one token, found none");
   }
   check_prefix(request.prefix, model_->vocabulary(), special_.eos, options);
+  if (request.start && (!special_.start || *request.start < 0 || *request.start >= model_->vocabulary())) {
+    throw UsageError(concat("start: expected ",
+                            special_.start ? concat("an id from 0 to ", model_->vocabulary() - 1)
+                                           : "none, as outputs continue a prompt",
+                            ", found ", *request.start));
+  }
   if (request.trace != nullptr && (options.sampling || options.alternatives)) {
     throw UsageError(
         concat("trace: expected one beam search, found ", options.sampling ? "sampling" : "alternatives"));

@@ -12,6 +12,9 @@ namespace qkv::search {
 namespace {
 
 bool is_forced(const RunningRow& one) { return one.hypotheses.forced() != nullptr; }
+bool is_watched(const RunningRow& one) {
+  return is_forced(one) && one.hypotheses.request().on_prefix != nullptr;
+}
 
 // None if a row needs all logits.
 std::optional<std::vector<RowResult>> select_best(const Tensor& logits, std::span<const RunningRow> rows,
@@ -20,6 +23,7 @@ std::optional<std::vector<RowResult>> select_best(const Tensor& logits, std::spa
   int64_t count = 1;
   for (const RunningRow& one : rows) {
     BestTokensNeed& need = needs.emplace_back();
+    if (is_watched(one)) return std::nullopt;
     if (is_forced(one)) continue;
     auto found = best_tokens_needed(one.hypotheses, one.row, vocabulary);
     if (!found) return std::nullopt;
@@ -55,9 +59,13 @@ std::vector<RowResult> select_of_all(Tensor logits, std::span<const RunningRow> 
     for (int64_t r = first; r < last; ++r) {
       const RunningRow& one = rows[static_cast<size_t>(r)];
       RowResult& result = results[static_cast<size_t>(r)];
-      if (is_forced(one)) continue;
+      if (is_forced(one) && !is_watched(one)) continue;
       const Tensor log_probabilities = scores.log_probabilities.slice_rows(r, 1);
       try {
+        if (is_watched(one)) {
+          one.hypotheses.request().on_prefix(one.hypotheses.length(), log_probabilities.values());
+          continue;
+        }
         result.step.top = most_likely(log_probabilities.values(), one.hypotheses.request().top);
         result.step.candidates = candidates_of(
             one.hypotheses, one.row,

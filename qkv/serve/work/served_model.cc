@@ -100,6 +100,11 @@ struct Opener {
       tasks.emplace_back("fill-mask");
     }
   }
+  void operator()(const std::shared_ptr<const models::SpeechModel>& model) const {
+    kind = "speech";
+    tasks = {"transcribe"};
+    pipelines.transcriber.emplace(model);
+  }
   void operator()(const std::shared_ptr<const qkv::pipelines::LoadedImageEncoder>& model) const {
     kind = "image";
     tasks = {"embed-image", "attention-image"};
@@ -122,6 +127,7 @@ struct Opener {
 };
 
 DType weights_of(const models::TranslationModel& model) { return models::weight_dtype(*model.transformer); }
+DType weights_of(const models::SpeechModel& model) { return models::weight_dtype(*model.transformer); }
 
 template <class Loaded>
 DType weights_of(const Loaded& loaded) {
@@ -143,6 +149,9 @@ struct Attention {
   }
   explain::AttentionReport operator()(
       const std::shared_ptr<const pipelines::LoadedImageEncoder>& /*model*/) const {
+    throw UsageError(concat("attention: expected a model that reads text, found ", name));
+  }
+  explain::AttentionReport operator()(const std::shared_ptr<const models::SpeechModel>& /*model*/) const {
     throw UsageError(concat("attention: expected a model that reads text, found ", name));
   }
   explain::AttentionReport operator()(
@@ -240,6 +249,8 @@ ServedModel::ServedModel(std::string name, std::filesystem::path folder, const m
     decode(*pipelines_.translator);
   } else if (pipelines_.generator) {
     decode(*pipelines_.generator);
+  } else if (pipelines_.transcriber) {
+    decode(*pipelines_.transcriber);
   } else if (pipelines_.embedder) {
     text_encoder_ = make_text_encoder(pipelines_.embedder->model(), options.encode);
   }

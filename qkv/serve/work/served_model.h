@@ -20,6 +20,7 @@
 #include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/rerank.h"
 #include "qkv/pipelines/score.h"
+#include "qkv/pipelines/speech/transcribe.h"
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/tools/call_format.h"
 #include "qkv/pipelines/translate.h"
@@ -47,6 +48,7 @@ struct Pipelines {
   std::optional<pipelines::ChatTemplate> chat;
   std::optional<pipelines::CallFormat> calls;  // of tools in chats
   std::string no_chat;  // why a language model has no chat template, or none that can be read
+  std::optional<pipelines::Transcriber> transcriber;
   std::optional<pipelines::TextEmbedder> embedder;  // of all text encoders
   pipelines::TextEmbedOptions embed_options;        // the folder's
   std::optional<pipelines::SparseEmbedder> sparse_embedder;

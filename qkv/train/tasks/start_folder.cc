@@ -63,6 +63,8 @@ const char* name_of(FolderKind kind) {
       return "an image encoder";
     case FolderKind::image_text:
       return "an encoder of texts and one of images";
+    case FolderKind::speech:
+      return "an encoder-decoder of audio";
   }
   return "";
 }

@@ -22,7 +22,7 @@ void bart_fields(const Fields& fields, TransformerConfig& config, const BartDefa
   fields("encoder_ffn_dim", config.d_ff);
   decoder_field(fields, "decoder_ffn_dim", config.decoder_d_ff, config.d_ff);
   fields("activation_function", config.activation);
-  fields("max_position_embeddings", config.max_positions, usual.max_positions);
+  if (usual.has_positions) fields("max_position_embeddings", config.max_positions, usual.max_positions);
   fields("scale_embedding", config.scale_embedding, usual.scale_embedding);
   fields("dropout", config.dropout, 0.1);
   fields("attention_dropout", config.attention_dropout, usual.attention_dropout);

@@ -9,6 +9,7 @@ namespace qkv::models {
 
 // transformers' defaults, where the families differ. Nothing: a field is required.
 struct BartDefaults {
+  bool has_positions = true;  // the field max_position_embeddings
   int64_t max_positions = 1024;
   bool scale_embedding = false;
   double attention_dropout = 0;
