@@ -229,8 +229,8 @@ void serve_models(const ServeArguments& arguments) {
 void add_serve(Command& app) {
   Command* command = add_command(
       app, "serve",
-      "Serve models over HTTP: translation, generation, embeddings, labels, tags, images.\n"
-      "Clients of OpenAI's API (/v1/completions, /v1/embeddings), LibreTranslate (/translate) and Text\n"
+      "Serve models over HTTP: translation, generation, embeddings, labels, tags, images, speech.\n"
+      "Clients of OpenAI's API (/v1/completions, /v1/audio/...), LibreTranslate (/translate) and Text\n"
       "Embeddings Inference (/embed, /predict, /rerank) work unchanged; / is a test page. Requests are\n"
       "batched; results have the same bits as those of the commands. SIGTERM stops after in-flight\n"
       "requests, SIGHUP reloads the models. See docs/serving.md.",

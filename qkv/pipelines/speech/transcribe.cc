@@ -261,6 +261,7 @@ void TranscriptionJob::State::take(const Attempt& one) {
                                .end = seconds_of(begin + 2 * std::min(segment.end, steps)),
                                .text = std::move(text),
                                .ids = std::move(segment.ids),
+                               .window = seconds_of(begin),
                                .temperature = one.temperature,
                                .log_probability = one.log_probability,
                                .compression = one.compression,

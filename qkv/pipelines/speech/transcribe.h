@@ -79,8 +79,9 @@ struct TranscribedSegment {
   double begin = 0, end = 0;
   std::string text = {};
   std::vector<int32_t> ids = {};  // timestamps included
-  double temperature = 0;
   // Of the segment's window.
+  double window = 0;  // its beginning
+  double temperature = 0;
   double log_probability = 0;  // mean of the tokens
   double compression = 0;
   double no_speech = 0;  // probability

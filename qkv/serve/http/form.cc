@@ -75,7 +75,10 @@ FormFields parse_multipart(std::string_view body, const std::string& boundary) {
     }
     if (!name) throw DataError("form: expected a name in each part's Content-Disposition, found none");
     const size_t begin = at + header_end + 4;
-    fields[*name] = begin > part_end ? "" : std::string(body.substr(begin, part_end - begin));
+    std::string value = begin > part_end ? "" : std::string(body.substr(begin, part_end - begin));
+    const auto known = fields.find(*name);
+    if (known != fields.end() && name->ends_with("[]")) value = concat(known->second, ",", value);
+    fields.insert_or_assign(*name, std::move(value));
     at = part_end + delimiter.size();
   }
 }

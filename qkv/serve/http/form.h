@@ -9,7 +9,8 @@
 
 namespace qkv::serve {
 
-// The fields of a form; the last value of a repeated name. A file's value is its content. Throws DataError
+// The fields of a form; the last value of a repeated name, or, if that ends in "[]", all of them with commas
+// between. A file's value is its content. Throws DataError
 // for a malformed body, and for a Content-Type that is neither.
 std::map<std::string, std::string, std::less<>> parse_form(const HttpRequest& request);
 

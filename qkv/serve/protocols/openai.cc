@@ -11,6 +11,7 @@
 #include "qkv/serve/protocols/fields.h"
 #include "qkv/serve/protocols/json_text.h"
 #include "qkv/serve/protocols/openai_fields.h"
+#include "qkv/serve/protocols/speech/transcriptions.h"
 #include "qkv/serve/service.h"
 #include "qkv/serve/work/runs.h"
 
@@ -109,6 +110,7 @@ std::vector<Route> openai_routes() {
            optional("user", "any")},
           R"({object: "list", data: [{object: "embedding", index: integer(0..), embedding: [number] | string}],
   model: string, usage: Usage})")};
+  for (Route& route : audio_routes()) routes.push_back(std::move(route));
   for (Route& route : routes) route.tag = "OpenAI";
   return routes;
 }

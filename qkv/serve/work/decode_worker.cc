@@ -26,12 +26,12 @@ DecodeWorker::~DecodeWorker() {
   thread_.join();
 }
 
-void DecodeWorker::submit(const CallHandle& call, std::vector<DecodeJob> jobs) {
+void DecodeWorker::submit(const CallHandle& call, std::vector<DecodeJob> jobs, QueueLimit limit) {
   uint64_t first = 0, end = 0;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) throw ShuttingDown();
-    if (!waiting_.admits(call->client(), jobs.size(), queue_limit_)) {
+    if (limit == QueueLimit::counts && !waiting_.admits(call->client(), jobs.size(), queue_limit_)) {
       counters_.refused += std::ssize(jobs);
       throw QueueFull(waiting_.size());
     }

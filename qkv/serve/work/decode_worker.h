@@ -39,7 +39,7 @@ class DecodeWorker {
 
   // Queues the jobs of a call, all or none; the call's cancellation ends them. Throws QueueFull and
   // ShuttingDown.
-  void submit(const CallHandle& call, std::vector<DecodeJob> jobs);
+  void submit(const CallHandle& call, std::vector<DecodeJob> jobs, QueueLimit limit = QueueLimit::counts);
 
   const WorkerCounters& counters() const { return counters_; }
 

@@ -14,6 +14,9 @@ namespace qkv::serve {
 
 using Clock = std::chrono::steady_clock;
 
+// Whether a queue's limit may refuse a job: not the later jobs of a call that has begun.
+enum class QueueLimit : uint8_t { counts, ignored };
+
 // Not thread-safe: its worker locks. Only push() allocates, and changes nothing if memory runs out.
 template <class Job>
 class FairQueue {

@@ -20,12 +20,12 @@ SerialWorker::~SerialWorker() {
   thread_.join();
 }
 
-void SerialWorker::submit(const CallHandle& call, SerialJob job) {
+void SerialWorker::submit(const CallHandle& call, SerialJob job, QueueLimit limit) {
   uint64_t id = 0;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) throw ShuttingDown();
-    if (!waiting_.admits(call->client(), 1, queue_limit_)) {
+    if (limit == QueueLimit::counts && !waiting_.admits(call->client(), 1, queue_limit_)) {
       ++counters_.refused;
       throw QueueFull(waiting_.size());
     }

@@ -29,7 +29,7 @@ class SerialWorker {
   SerialWorker& operator=(const SerialWorker&) = delete;
 
   // A job whose call is cancelled before its turn is dropped at once. Throws QueueFull and ShuttingDown.
-  void submit(const CallHandle& call, SerialJob job);
+  void submit(const CallHandle& call, SerialJob job, QueueLimit limit = QueueLimit::counts);
 
   const WorkerCounters& counters() const { return counters_; }
 

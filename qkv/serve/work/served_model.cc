@@ -230,6 +230,7 @@ ServedModel::ServedModel(std::string name, std::filesystem::path folder, const m
       created_(std::chrono::duration_cast<std::chrono::seconds>(
                    std::chrono::system_clock::now().time_since_epoch())
                    .count()),
+      audio_seconds_(options.audio_seconds),
       first_file_(last_mapped_file() + 1),
       opened_(qkv::pipelines::open_model(folder_, load)),
       files_(files_since(first_file_)) {

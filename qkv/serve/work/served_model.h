@@ -36,7 +36,8 @@ struct WorkOptions {
   search::EngineOptions engine = {.prefix_bytes = 256 << 20};
   search::StepModelOptions step_model = {};
   EncodeOptions encode = {};
-  size_t queue = 1024;  // requests that wait for the decoder, and for the serial worker, at most
+  size_t queue = 1024;           // requests that wait for the decoder, and for the serial worker, at most
+  int64_t audio_seconds = 7200;  // of a sound file, at most
 };
 
 // The pipelines that a model has; others are empty.
@@ -81,7 +82,7 @@ class ServedModel {
 
   const std::string& name() const { return name_; }
   const std::filesystem::path& folder() const { return folder_; }
-  const std::string& kind() const { return kind_; }  // translation, language, text, image, image-text
+  const std::string& kind() const { return kind_; }  // translation, language, text, image, image-text, speech
   const std::vector<std::string>& tasks() const { return tasks_; }  // translate, generate, embed, ...
   bool has(std::string_view task) const;
   int64_t created() const { return created_; }  // when it was opened, in seconds of Unix time
@@ -95,6 +96,7 @@ class ServedModel {
   void require_unchanged() const;
   // Of weight matrices and tables, in memory.
   DType weight_dtype() const;
+  int64_t audio_seconds() const { return audio_seconds_; }  // of a sound file, at most
 
   // The attention of one text; for an encoder-decoder, of a text and a translation (empty: the model's own);
   // for a text encoder, of a text and, unless it is empty, a second one. tile: see explain::tiled_report().
@@ -116,7 +118,7 @@ class ServedModel {
   std::filesystem::path folder_;
   std::string kind_;
   std::vector<std::string> tasks_;
-  int64_t created_ = 0;
+  int64_t created_ = 0, audio_seconds_;
   Languages languages_;
   uint64_t first_file_;  // of mapped_files()
   qkv::pipelines::OpenedModel opened_;
