@@ -182,6 +182,14 @@ TEST(ReadAudio, FindsWrongChecksums) {
     bytes[bytes.size() * 3 / 4] ^= 0x10;
     EXPECT_THROW(decode_audio(bytes, name), DataError) << name;
   }
+  const std::string bytes = sound("vorbis.ogg");
+  const size_t comments = bytes.find("OggS", 4), sounds_begin = bytes.find("OggS", bytes.size() / 2);
+  ASSERT_LT(sounds_begin, bytes.size());
+  expect_throw<DataError>("a.ogg: expected a complete Ogg file, found page 2 in place of page 1", [&] {
+    decode_audio(bytes.substr(0, comments) + bytes.substr(sounds_begin), "a.ogg");
+  });
+  expect_throw<DataError>("a.ogg: expected a complete Ogg file, found no page that ends sound",
+                          [&] { decode_audio(bytes.substr(0, comments), "a.ogg"); });
   std::string several = sound("opus.ogg") + sound("vorbis.ogg");
   expect_throw<DataError>("a.ogg: expected an Ogg file of one stream, found several",
                           [&] { decode_audio(several, "a.ogg"); });

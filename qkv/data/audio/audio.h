@@ -22,7 +22,7 @@ struct Audio {
 inline constexpr int64_t kMinAudioRate = 1000, kMaxAudioRate = 384000, kMaxAudioChannels = 32;
 inline constexpr int64_t kMaxAudioSeconds = 24 * 3600, kMaxAudioSamples = int64_t{1} << 31;
 
-// Decodes a WAV, FLAC, MP3, Ogg (Vorbis, Opus, FLAC) or AIFF file in memory; `name` is for messages. Channels
+// Decodes a WAV, FLAC, MP3, Ogg (Vorbis, Opus) or AIFF file in memory; `name` is for messages. Channels
 // are averaged, the rate is the file's. Integers of b bits are divided by 2^(b - 1). Throws DataError for
 // another format, no samples, more than `most_seconds` of them or one of the limits above, samples that are
 // not finite, and damage: samples that the header promises are missing, checksums (of FLAC and Ogg) differ,

@@ -40,18 +40,6 @@ constexpr std::array<uint32_t, 256> ogg_checksums() {
   return table;
 }
 
-// The checksum of a page is that of its bytes with 0 for the checksum's own four.
-uint32_t ogg_checksum(std::string_view page) {
-  static constexpr std::array<uint32_t, 256> kTable = ogg_checksums();
-  constexpr size_t kBegin = 22, kEnd = 26;
-  uint32_t sum = 0;
-  for (size_t i = 0; i < page.size(); ++i) {
-    const auto byte = i >= kBegin && i < kEnd ? 0U : static_cast<unsigned char>(page[i]);
-    sum = sum << 8 ^ kTable[sum >> 24 ^ byte];
-  }
-  return sum;
-}
-
 }  // namespace
 
 void require_whole_chunks(std::string_view bytes, const std::string& name) {
@@ -87,20 +75,38 @@ void require_whole_chunks(std::string_view bytes, const std::string& name) {
   }
 }
 
+uint32_t ogg_checksum(std::string_view page) {
+  static constexpr std::array<uint32_t, 256> kTable = ogg_checksums();
+  constexpr size_t kBegin = 22, kEnd = 26;
+  uint32_t sum = 0;
+  for (size_t i = 0; i < page.size(); ++i) {
+    const auto byte = i >= kBegin && i < kEnd ? 0U : static_cast<unsigned char>(page[i]);
+    sum = sum << 8 ^ kTable[sum >> 24 ^ byte];
+  }
+  return sum;
+}
+
+size_t ogg_page_length(std::string_view bytes) {
+  constexpr size_t kHeader = 27;  // then a byte for each segment: its length
+  const size_t segments = bytes.size() < kHeader ? 0 : static_cast<unsigned char>(bytes[kHeader - 1]);
+  size_t length = kHeader + segments;
+  for (size_t i = kHeader; i < std::min(kHeader + segments, bytes.size()); ++i)
+    length += static_cast<unsigned char>(bytes[i]);
+  return length;
+}
+
 void require_whole_pages(std::string_view bytes, const std::string& name) {
-  constexpr size_t kHeader = 27;
+  bool ends_sound = false;
+  uint64_t pages = 0;
   std::optional<uint64_t> stream;
   for (size_t at = 0; at < bytes.size();) {
     const std::string_view rest = bytes.substr(at);
     if (!rest.starts_with("OggS")) {
       // Bytes after the last page, such as tags of other programs, hold no sound.
-      if (rest.find("OggS") == std::string_view::npos && rest.size() >= 4) return;
+      if (rest.find("OggS") == std::string_view::npos && rest.size() >= 4) break;
       refuse_audio(name, "Ogg", concat("bytes that are no page after the first ", at));
     }
-    const size_t segments = rest.size() < kHeader ? 0 : static_cast<unsigned char>(rest[kHeader - 1]);
-    size_t length = kHeader + segments;
-    for (size_t i = kHeader; i < std::min(kHeader + segments, rest.size()); ++i)
-      length += static_cast<unsigned char>(rest[i]);
+    const size_t length = ogg_page_length(rest);
     if (length > rest.size())
       refuse_audio(name, "Ogg", concat(rest.size(), " bytes of a page of ", length, " or more"));
     const std::string_view page = rest.substr(0, length);
@@ -113,8 +119,16 @@ void require_whole_pages(std::string_view bytes, const std::string& name) {
                              "converts it)"));
     }
     stream = number;
+    if (const uint64_t found = unsigned_at(page, 18, 4, ByteOrder::little); found != pages)
+      refuse_audio(name, "Ogg", concat("page ", found, " in place of page ", pages));
+    ++pages;
     at += length;
+    // The position in samples after the last packet that ends in the page: 0 in headers, all ones without.
+    const uint64_t position = unsigned_at(page, 6, 8, ByteOrder::little);
+    ends_sound = ends_sound || (position != 0 && position != ~uint64_t{0});
   }
+  // libsndfile leaks memory of a file that is cut within its headers.
+  if (!ends_sound) refuse_audio(name, "Ogg", "no page that ends sound");
 }
 
 }  // namespace qkv::data

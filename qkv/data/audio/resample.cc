@@ -58,7 +58,7 @@ Audio resample(const Audio& audio, int64_t rate) {
       SRC_DATA data{};
       data.data_in = input.data();
       data.data_out = output.data();
-      data.input_frames = std::ssize(input);
+      data.input_frames = std::min(std::ssize(input), from - begin + around);
       data.output_frames = std::ssize(output);
       data.src_ratio = static_cast<double>(rate) / static_cast<double>(audio.rate);
       if (const int status = src_simple(&data, kQuality, 1); status != 0)
