@@ -18,7 +18,7 @@ std::string whisper_json(const std::string& name) {
   return read_file(std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / "audio" / name);
 }
 
-AudioProcessorConfig read_config(const std::string& json) { return read_audio_processor(json, "p.json"); }
+AudioProcessorConfig read_config(const std::string& text) { return read_audio_processor(text, "p.json"); }
 
 TEST(AudioProcessorConfig, ReadsTransformersFiles) {
   const AudioProcessorConfig tiny = read_config(whisper_json("tiny.json"));
