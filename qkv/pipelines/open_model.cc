@@ -8,6 +8,7 @@
 #include "qkv/models/hub/family.h"
 #include "qkv/models/hub/model_file.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/models/speech_model.h"
 #include "qkv/pipelines/images/prompt_images.h"
 
 namespace qkv::pipelines {

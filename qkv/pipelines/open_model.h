@@ -11,14 +11,14 @@
 #include "qkv/models/image_encoder.h"
 #include "qkv/models/image_processor.h"
 #include "qkv/models/language_model.h"
-#include "qkv/models/speech_model.h"
 #include "qkv/models/text_encoder.h"
 #include "qkv/models/translation_model.h"
 #include "qkv/text/tokenizer.h"
 
 namespace qkv::models {
 struct DualEncoder;  // dual_encoder.h
-}
+struct SpeechModel;  // speech_model.h
+}  // namespace qkv::models
 
 namespace qkv::pipelines {
 

@@ -8,6 +8,7 @@
 #include "qkv/io/checksums.h"
 #include "qkv/io/crc32c.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/models/speech_model.h"
 
 namespace qkv::pipelines {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "qkv/base/philox.h"
 #include "qkv/models/dual_encoder.h"
+#include "qkv/models/speech_model.h"
 
 namespace qkv::pipelines {
 namespace {

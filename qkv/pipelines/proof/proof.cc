@@ -12,6 +12,7 @@
 #include "qkv/kernels/instruction_set.h"
 #include "qkv/kernels/limits.h"
 #include "qkv/models/hub/verify.h"
+#include "qkv/models/speech_model.h"
 #include "qkv/pipelines/proof/files.h"
 #include "qkv/pipelines/proof/numbers.h"
 #include "qkv/tensor/device_memory.h"

@@ -11,6 +11,7 @@
 #include "qkv/explain/captured_report.h"
 #include "qkv/explain/tiles.h"
 #include "qkv/models/hub/pretrained.h"
+#include "qkv/models/speech_model.h"
 #include "qkv/pipelines/checks.h"
 #include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
 #include "qkv/pipelines/text_attention.h"
