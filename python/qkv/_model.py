@@ -108,7 +108,7 @@ def _checked_tools(tools: Iterable[dict[str, Any]] | None) -> list[dict[str, Any
 def _checked_choice(choice: str | dict[str, Any], tools: list[dict[str, Any]]) -> tuple[str, bool]:
     """The word or the name of a tool, and which of the two it is."""
     named = isinstance(choice, Mapping)
-    if named and isinstance(choice.get("function"), Mapping):
+    if isinstance(choice, Mapping) and isinstance(choice.get("function"), Mapping):
         choice = choice["function"].get("name", "")
     if not isinstance(choice, str):
         raise _qkv.UsageError(f"tool_choice: expected a text or {{'type': 'function', 'function': {{'name': ...}}}}, found {choice!r}")
