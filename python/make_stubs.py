@@ -29,6 +29,9 @@ TRANSLATE = [
     ("truncate", "bool", "Cut a source that is too long for the model or max_source_tokens"),
     ("alignment", "bool", "The source token of each target token, in the details"),
 ]
+TRANSCRIBE = [
+    ("temperatures", "Sequence[float]", "Tried one after the other while a window's text repeats itself or is unlikely; at 0, the search"),
+]
 
 
 def typed_dict(name, base, fields):
@@ -60,6 +63,7 @@ parts = [
     typed_dict("EngineOptions", "TypedDict", _qkv.option_fields("engine")),
     typed_dict("AnswerOptions", "TypedDict", _qkv.option_fields("answer")),
     typed_dict("SearchOptions", "TypedDict", [*_qkv.option_fields("search"), *SAMPLE]),
+    typed_dict("TranscribeOptions", "TypedDict", [*_qkv.option_fields("transcribe"), *TRANSCRIBE, *SAMPLE[1:]]),
     typed_dict("TranslateOptions", "SearchOptions", [*TRANSLATE, *_qkv.option_fields("languages")]),
     *(options_class(name, made) for name, made in vars(_option_types).items() if isinstance(made, type) and made is not Options),
 ]

@@ -287,6 +287,8 @@ void fields(models::TransformerConfig& o, const Visit& visit) {
   visit("pad_id", o.pad_id);
   visit("decoder_start_id", o.decoder_start_id);
   visit("source_eos", o.source_eos);
+  visit("mel_bins", o.mel_bins);
+  visit("source_positions", o.source_positions);
 }
 template <class Visit>
 void fields(AttentionOptions& o, const Visit& visit) {

@@ -3,6 +3,7 @@
 #include "python/bind/pipelines.h"
 #include "qkv/hub/cache.h"
 #include "qkv/pipelines/answers/answer.h"
+#include "qkv/pipelines/speech/transcribe.h"
 #include "qkv/pipelines/translate.h"
 
 namespace qkv::python {
@@ -15,10 +16,9 @@ std::optional<nb::object> take(nb::dict& given, const char* name) {
   return value;
 }
 
-// Throws DataError naming the text, of several.
-void require_result(const std::string& error, size_t index, size_t count) {
+void require_result(const std::string& error, size_t index, size_t count, const char* input) {
   if (error.empty()) return;
-  throw DataError(count == 1 ? error : concat("text ", index, ": ", error));
+  throw DataError(count == 1 ? error : concat(input, " ", index, ": ", error));
 }
 
 std::string search_option_names() {
@@ -103,15 +103,17 @@ std::string type_of(const Value& value) {
   }
 }
 
+// without: a group that is left out.
 template <class Options>
-void list_fields(nb::list& list) {
+void list_fields(nb::list& list, std::optional<std::string_view> without = {}) {
   Options::visit_fields(Options(), [&](const OptionField& field, const auto& value) {
+    if (without && field.group == *without) return;
     list.append(nb::make_tuple(nb::str(field.name.data(), field.name.size()), type_of(value),
                                nb::str(field.help.data(), field.help.size())));
   });
 }
 
-// (name, type, help) of the options "search", "languages", "engine" and "answer".
+// (name, type, help) of the options "search", "languages", "engine", "answer" and "transcribe".
 nb::list option_fields(const std::string& of) {
   nb::list list;
   if (of == "search") {
@@ -123,8 +125,12 @@ nb::list option_fields(const std::string& of) {
     list_fields<search::EngineOptions>(list);
   } else if (of == "answer") {
     list_fields<pipelines::AnswerOptions>(list);
+  } else if (of == "transcribe") {
+    list_fields<pipelines::TranscribeOptions>(list);
+    list_fields<search::SearchOptions>(list, search::SearchOptions::kOutputs);
   } else {
-    throw UsageError(concat("option_fields: expected search, languages, engine or answer, found '", of, "'"));
+    throw UsageError(
+        concat("option_fields: expected search, languages, engine, answer or transcribe, found '", of, "'"));
   }
   return list;
 }
@@ -138,6 +144,7 @@ void bind_models(nb::module_& module) {
   bind_language(module);
   bind_text_encoder(module);
   bind_image_encoder(module);
+  bind_speech(module);
   bind_attention(module);
 }
 

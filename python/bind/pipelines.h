@@ -31,6 +31,7 @@ void bind_translation(nb::module_& module);
 void bind_language(nb::module_& module);
 void bind_text_encoder(nb::module_& module);
 void bind_image_encoder(nb::module_& module);
+void bind_speech(nb::module_& module);
 void bind_attention(nb::module_& module);
 nb::object made(const std::filesystem::path& folder,
                 const std::shared_ptr<const models::TranslationModel>& model, const OpenOptions& options);
@@ -41,6 +42,7 @@ nb::object made(const std::shared_ptr<const pipelines::LoadedImageEncoder>& enco
                 const OpenOptions& options);
 nb::object made(const std::shared_ptr<const pipelines::LoadedDualEncoder>& encoder,
                 const OpenOptions& options);
+nb::object made(const std::shared_ptr<const models::SpeechModel>& model, const OpenOptions& options);
 
 // An object with apply(context, next), which may be called by any thread. Throws UsageError for another.
 std::shared_ptr<const search::Constraint> constraint_of(nb::handle object);
@@ -60,8 +62,8 @@ void take_value(nb::dict& given, const char* name, std::optional<Value>& value) 
   if (take_value(given, name, found)) value = found;
 }
 
-// Throws DataError naming the text, of several.
-void require_result(const std::string& error, size_t index, size_t count);
+// Throws DataError naming the text, or another input, of several.
+void require_result(const std::string& error, size_t index, size_t count, const char* input = "text");
 
 template <class Result, class Json>
 Texts json_of_all(const std::vector<Result>& results, const Json& json) {
@@ -88,18 +90,9 @@ nlohmann::ordered_json described(const char* kind, const std::filesystem::path& 
           {"parts", nlohmann::ordered_json::parse(explain::to_json(parts))}};
 }
 
-// Takes the options of a search and of sampling. defaults: the folder's.
+// Takes the options of a search without sampling.
 template <class Tokenizer>
-void take_search(nb::dict& given, const models::GenerationDefaults& defaults, const Tokenizer& tokenizer,
-                 search::SearchOptions& search) {
-  std::optional<bool> sample;
-  take_value(given, "sample", sample);
-  search::Sampling sampling = search.sampling ? *search.sampling : pipelines::sampling_defaults(defaults);
-  if (take_fields(given, sampling) || sample.value_or(search.sampling.has_value())) {
-    search.sampling = sampling;
-    search.beam = 1;
-  }
-  if (sample && !*sample) search.sampling.reset();
+void take_plain_search(nb::dict& given, const Tokenizer& tokenizer, search::SearchOptions& search) {
   const bool least = given.contains("min_new_tokens");
   take_fields(given, search);
   if (!least) search.min_new_tokens = std::min(search.min_new_tokens, search.max_new_tokens);
@@ -113,6 +106,20 @@ void take_search(nb::dict& given, const models::GenerationDefaults& defaults, co
   if (const auto stop = take(given, "stop_ids")) {
     for (const int32_t id : nb::cast<std::vector<int32_t>>(*stop)) search.stop.push_back(id);
   }
+}
+// Takes the options of a search and of sampling. defaults: the folder's.
+template <class Tokenizer>
+void take_search(nb::dict& given, const models::GenerationDefaults& defaults, const Tokenizer& tokenizer,
+                 search::SearchOptions& search) {
+  std::optional<bool> sample;
+  take_value(given, "sample", sample);
+  search::Sampling sampling = search.sampling ? *search.sampling : pipelines::sampling_defaults(defaults);
+  if (take_fields(given, sampling) || sample.value_or(search.sampling.has_value())) {
+    search.sampling = sampling;
+    search.beam = 1;
+  }
+  if (sample && !*sample) search.sampling.reset();
+  take_plain_search(given, tokenizer, search);
 }
 // Their names.
 std::string search_option_names();

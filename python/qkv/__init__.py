@@ -8,7 +8,7 @@
 
 from . import models, nn, optim, search, text
 from ._attention import Attention, Layer, attention
-from ._model import DualEncoder, ImageEncoder, LanguageModel, Model, Stream, TextEncoder, TranslationModel, open
+from ._model import DualEncoder, ImageEncoder, LanguageModel, Model, SpeechModel, Stream, TextEncoder, TranslationModel, open
 from ._qkv import (
     AttentionResult,
     DataError,
@@ -45,6 +45,7 @@ from ._qkv import (
     training_settings,
     transpose,
 )
+from ._speech import TranscribedSegment, TranscribedWord, Transcription, TranscriptionStream
 from ._train import train
 
 __all__ = [name for name in globals() if not name.startswith("_")] + ["__version__"]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _qkv
 from ._attention import Attention
+from ._speech import Transcription, TranscriptionStream, _sounds, _transcription
 from ._vectors import _encoded, _texts
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
     import numpy
 
-    from ._option_types import AnswerOptions, EngineOptions, SearchOptions, TranslateOptions
+    from ._option_types import AnswerOptions, EngineOptions, SearchOptions, TranscribeOptions, TranslateOptions
+    from ._speech import Audio
 
     Pooling = Literal["mean", "cls", "max", "last", "weighted-mean", "mean-sqrt-len", "pooler"]
 
@@ -245,7 +247,7 @@ class TranslationModel(Model):
 
 
 # What lives to the end of the interpreter is closed first: constraints that it holds may refer to it.
-_streams: weakref.WeakSet[Stream] = weakref.WeakSet()
+_streams: weakref.WeakSet[Stream | TranscriptionStream] = weakref.WeakSet()
 
 
 @atexit.register
@@ -697,12 +699,77 @@ class DualEncoder(Model):
         return found[0] if single else found
 
 
+class SpeechModel(Model):
+    """A model that transcribes audio: Whisper. An audio is the path of a WAV, FLAC, MP3, Ogg or AIFF file, the bytes of one, or
+    (samples, rate): an array [samples] or [samples, channels] of float32 or float64 from -1 to 1, or of int16, and samples per
+    second. Channels are averaged, and audio of any rate and length is taken."""
+
+    _kind = "a speech model"
+
+    @overload
+    def transcribe(self, audio: Audio, **options: Unpack[TranscribeOptions]) -> Transcription: ...  # type: ignore[overload-overlap]
+    @overload
+    def transcribe(self, audio: Iterable[Audio], **options: Unpack[TranscribeOptions]) -> list[Transcription]: ...
+
+    @_with_options("transcribe")
+    def transcribe(self, audio: Audio | Iterable[Audio], **options: Unpack[TranscribeOptions]) -> Any:
+        """The transcription of an audio, or a list of those of several, whose windows are decoded together.
+
+        Options are those of `qkv transcribe`, by default the folder's: temperatures (that are tried one after the other
+        while a window's text repeats itself or is unlikely; at 0, the search), forbid (texts), stop_ids (token ids),
+        constraints (of qkv.search.Constraint),
+        OPTIONS
+
+        Raises UsageError for a bad option, IoError and DataError for a file that cannot be read, ShapeError for another
+        array.
+        """
+        sounds, single = _sounds(audio)
+        found = [_transcription(one) for one in self._core.transcribe(sounds, options)]
+        return found[0] if single else found
+
+    def stream(self, audio: Audio, *, key: int = 0, **options: Unpack[TranscribeOptions]) -> TranscriptionStream:
+        """Transcribes an audio: an iterator of segments, as they become known.
+
+        key: with the seed, determines all random numbers.
+        Options: those of transcribe().
+        """
+        sounds, single = _sounds(audio)
+        if not single:
+            raise _qkv.UsageError(f"audio: expected one for a stream, found a list of {len(sounds)}; see transcribe()")
+        stream = TranscriptionStream(self._core.stream(sounds[0], key, options))
+        _streams.add(stream)
+        return stream
+
+    @property
+    def languages(self) -> list[str]:
+        """The codes of the languages that the model transcribes."""
+        return self._core.languages()
+
+    def tokenize(self, text: str) -> dict[str, Any]:
+        """{"ids", "tokens", "offsets", ...} of a text. Offsets are indices of characters."""
+        return _tokens(self._core.tokenize(text), text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of token ids, without special tokens and timestamps."""
+        return self._core.decode(list(ids))
+
+    @property
+    def model(self) -> _qkv.Transformer:
+        """The model of token ids (qkv.models.Transformer). Its parameters are frozen."""
+        return self._core.model
+
+    @property
+    def tokenizer(self) -> _qkv.Tokenizer:
+        return self._core.tokenizer
+
+
 _KINDS = {
     _qkv.TranslationModel: TranslationModel,
     _qkv.LanguageModel: LanguageModel,
     _qkv.TextEncoder: TextEncoder,
     _qkv.ImageEncoder: ImageEncoder,
     _qkv.DualEncoder: DualEncoder,
+    _qkv.SpeechModel: SpeechModel,
 }
 for _class in _KINDS.values():
     for _name in vars(_class):
