@@ -23,6 +23,12 @@ one: str = model.translate("a", beam=4, truncate=True)
 several: list[str] = model.translate(["a"], sample=True)
 assert isinstance(encoder := qkv.open("model"), qkv.TextEncoder)
 encoder.encode(["a"], pooling="cls", dimensions=8)
+assert isinstance(speech := qkv.open("model"), qkv.SpeechModel)
+talk: qkv.Transcription = speech.transcribe("a.mp3", language="de", words=True, temperatures=[0, 0.5], beam=2)
+pair: qkv.Transcription = speech.transcribe((0, 16000))
+talks: list[qkv.Transcription] = speech.transcribe([b"", ("samples", 16000)])
+word: qkv.TranscribedWord = [segment for segment in speech.stream(b"", key=2)][0].words[0]
+srt: str = talk.to_srt()
 layer: int = nn.LayerOptions(d_model=32, dropout=0.5, norm="pre").heads
 """
 DOES_NOT = {  # and what the error names
@@ -30,6 +36,8 @@ DOES_NOT = {  # and what the error names
     'import qkv\nqkv.open("m", batch_tokens="1")': "batch_tokens",
     'import qkv\ndef f(m: qkv.LanguageModel) -> None: m.generate("a", length_penalty_type="gnm")': "length_penalty_type",
     'import qkv\ndef f(m: qkv.TranslationModel) -> None: m.translate("a", beam=0.5)': "beam|overload",
+    'import qkv\ndef f(m: qkv.SpeechModel) -> None: m.transcribe("a", temperature=0.5)': "temperature|overload",
+    'import qkv\ndef f(m: qkv.SpeechModel) -> None: m.transcribe("a").lines': "lines",
     'import qkv\ndef f(m: qkv.TextEncoder) -> None: m.encode("a", pooling="clz")': "pooling",
     'from qkv import nn\nnn.LayerOptions(d_modell=3)': "d_modell",
     'from qkv import nn\nnn.LayerOptions(heads="3")': "heads",
