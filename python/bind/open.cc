@@ -2,6 +2,7 @@
 
 #include "python/bind/pipelines.h"
 #include "qkv/hub/cache.h"
+#include "qkv/models/speech_model.h"
 #include "qkv/pipelines/answers/answer.h"
 #include "qkv/pipelines/speech/transcribe.h"
 #include "qkv/pipelines/translate.h"

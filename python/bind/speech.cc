@@ -10,6 +10,7 @@
 
 #include "python/bind/pipelines.h"
 #include "qkv/data/audio/mono.h"
+#include "qkv/models/speech_model.h"
 #include "qkv/pipelines/json.h"
 #include "qkv/pipelines/speech/transcript.h"
 

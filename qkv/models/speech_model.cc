@@ -12,7 +12,7 @@
 namespace qkv::models {
 namespace {
 
-constexpr const char* kFile = "generation_config.json";
+constexpr const char *kFile = "generation_config.json", *kTokenizer = "tokenizer.json";
 // Fields of the file that generation_of() reads, and others that follow from the tokenizer.
 constexpr std::string_view kSpeechFields =
     "alignment_heads forced_decoder_ids is_multilingual lang_to_id language max_initial_timestamp_index "
@@ -35,8 +35,8 @@ SpeechTokens tokens_of(const SpeechModel& model, bool multilingual) {
     for (const char* name : names) {
       if (const auto found = tokenizer.id_of(name)) return *found;
     }
-    throw DataError(
-        concat(model.folder.string(), ": tokenizer: expected the token ", *names.begin(), ", found none"));
+    throw DataError(concat((model.folder / kTokenizer).string(), ": expected the token ", *names.begin(),
+                           ", found none"));
   };
   SpeechTokens tokens{.start = id({"<|startoftranscript|>"}),
                       .transcribe = id({"<|transcribe|>"}),
@@ -51,24 +51,23 @@ SpeechTokens tokens_of(const SpeechModel& model, bool multilingual) {
       tokens.languages.emplace_back(code, one);
   }
   if (tokens.languages.empty())
-    throw DataError(concat(model.folder.string(), ": tokenizer: expected tokens of languages, found none"));
+    throw DataError(concat((model.folder / kTokenizer).string(),
+                           ": expected tokens of languages, such as <|en|>, found none"));
   return tokens;
 }
 
 void require_fit(const SpeechModel& model) {
   const TransformerConfig& config = model.config;
-  const auto require = [&](const char* what, int64_t expected, int64_t found) {
-    if (expected != found) {
-      throw DataError(
-          concat(model.folder.string(), ": ", what, ": expected ", expected, ", the model's, found ", found));
-    }
-  };
-  require("nb_max_frames", 2 * config.source_positions,
-          model.audio.chunk_samples() / model.audio.features.hop);
-  if (model.tokens.first_timestamp() + config.source_positions >= config.target_vocabulary) {
-    throw DataError(concat(model.folder.string(), ": vocab_size: expected more than ",
-                           model.tokens.first_timestamp() + config.source_positions,
-                           " entries, the last timestamp, found ", config.target_vocabulary));
+  const int64_t frames = model.audio.chunk_samples() / model.audio.features.hop;
+  if (frames != 2 * config.source_positions) {
+    throw DataError(concat((model.folder / "preprocessor_config.json").string(), ": chunk_length: expected ",
+                           2 * config.source_positions, " frames, two of each of config.json's ",
+                           "max_source_positions, found ", frames));
+  }
+  const int64_t last = model.tokens.first_timestamp() + config.source_positions;
+  if (last >= config.target_vocabulary) {
+    throw DataError(concat((model.folder / "config.json").string(), ": vocab_size: expected more than ", last,
+                           " entries, the id of the last timestamp, found ", config.target_vocabulary));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/score.h"
 #include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
+#include "qkv/pipelines/speech/transcribe.h"
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/translate.h"
 #include "qkv/pipelines/zero_shot/image_zero_shot.h"
@@ -93,6 +94,17 @@ class Commands {
         embedder(texts, embedder.default_options());
       });
       expect_orderly([&] { ImageZeroShotClassifier{*both}; });
+    } else if (const auto* speech = std::get_if<std::shared_ptr<const models::SpeechModel>>(&*opened)) {
+      expect_orderly([&] {
+        const Transcriber transcriber(*speech);
+        TranscribeOptions options = transcriber.default_options();
+        options.search.max_new_tokens = 2;
+        options.search.min_new_tokens = 0;
+        options.temperatures = {0};
+        options.words = true;
+        const std::vector audios{data::Audio{.rate = 16000, .samples = std::vector<float>(800, 0.5f)}};
+        transcriber(audios, options);
+      });
     } else {
       const auto model = std::get<std::shared_ptr<const models::TranslationModel>>(*opened);
       expect_orderly([&] {

@@ -12,6 +12,7 @@
 #include "apps/terminal.h"
 #include "qkv/base/error.h"
 #include "qkv/base/files.h"
+#include "qkv/models/speech_model.h"
 #include "qkv/pipelines/speech/transcript.h"
 
 namespace qkv::apps {
