@@ -135,7 +135,10 @@ ResponseJson words_json(const Transcription& found) {
   ResponseJson words = ResponseJson::array();
   for (const TranscribedSegment& segment : found.segments) {
     for (const TranscribedWord& word : segment.words)
-      words.push_back({{"word", word.text}, {"start", rounded(word.begin)}, {"end", rounded(word.end)}});
+      words.push_back({{"word", word.text},
+                       {"start", rounded(word.begin)},
+                       {"end", rounded(word.end)},
+                       {"probability", word.probability}});
   }
   return words;
 }
@@ -228,7 +231,7 @@ std::vector<Route> audio_routes() {
   const std::string answer = R"({task?: string, language?: string, duration?: number, text: string,
   segments?: [{id: integer(0..), seek: integer(0..), start: number, end: number, text: string, tokens: [integer(0..)],
     temperature: number, avg_logprob: number, compression_ratio: number, no_speech_prob: number}],
-  words?: [{word: string, start: number, end: number}], usage: {type: string, seconds: integer(0..)}} | string)";
+  words?: [{word: string, start: number, end: number, probability: number}], usage: {type: string, seconds: integer(0..)}} | string)";
   const RouteTraits traits{.body = Body::form, .streams = true};
   return {post("/v1/audio/transcriptions", transcribe_file, "Transcribe a sound file.", fields(false), answer,
                traits),
