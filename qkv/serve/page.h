@@ -5,6 +5,6 @@
 
 namespace qkv::serve::page {
 
-extern const std::string_view kIndexHtml, kPageCss, kPageJs;
+extern const std::string_view kIndexHtml, kPageCss, kPageJs, kRecordJs;
 
 }  // namespace qkv::serve::page

@@ -198,7 +198,10 @@ TEST(Operation, HealthMetricsAndPage) {
             std::string::npos);
   const HttpResponse page = ask(service, {.method = "GET", .path = "/"});
   EXPECT_TRUE(page.content_type.starts_with("text/html"));
-  EXPECT_NE(header_of(page, "Content-Security-Policy"), "");
+  EXPECT_EQ(header_of(page, "Content-Security-Policy"),
+            "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; frame-ancestors 'none'");
+  EXPECT_EQ(ask(service, {.method = "GET", .path = "/record.js"}).content_type,
+            "text/javascript; charset=utf-8");
   service.drain();
   EXPECT_EQ(ask(service, {.method = "GET", .path = "/ready"}).status, 503);
   EXPECT_EQ(ask(service, {.method = "GET", .path = "/health"}).status, 200);

@@ -39,10 +39,11 @@ systemDark.addEventListener('change', showTheme);
 showTheme();
 
 // A reload keeps what was written in this tab.
-for (const field of document.querySelectorAll('textarea, .knobs input, #read-question, #image-own, #translate-beam')) {
-  const name = `qkv-${field.id}`, kept = sessionStorage.getItem(name);
-  if (kept !== null) field.value = kept;
-  field.addEventListener('input', () => sessionStorage.setItem(name, field.value));
+for (const field of document.querySelectorAll('textarea, .knobs input, #read-question, #image-own, #translate-beam, #speech-translate, #speech-words')) {
+  const name = `qkv-${field.id}`, kept = sessionStorage.getItem(name), checkbox = field.type === 'checkbox';
+  if (kept !== null && checkbox) field.checked = kept === 'true';
+  else if (kept !== null) field.value = kept;
+  field.addEventListener('input', () => sessionStorage.setItem(name, checkbox ? field.checked : field.value));
 }
 
 // ---- The server ----------------------------------------------------------------------------------------------------
@@ -85,8 +86,8 @@ async function request(path, options) {
     }
     if (reply.ok) return reply;
     if (reply.status === 401 && await askKey()) continue;
-    const message = await reply.json().then(body => body.error.message, () => null);
-    throw new ServerError(message || `The server answered with status ${reply.status}.`);
+    const message = await reply.json().then(body => body.error.message, () => null) || `The server answered with status ${reply.status}.`;
+    throw new ServerError(reply.status === 413 ? `${message}. The server takes more if it is started with --body-bytes.` : message);
   }
 }
 const post = (path, body, signal) => request(path, body instanceof FormData ? {method: 'POST', body, signal} :
@@ -297,6 +298,11 @@ function copyButton(id, text) {
     setTimeout(() => { $(id).textContent = 'Copy'; }, 1500);
   };
 }
+function dropFiles(card, open) {
+  for (const kind of ['dragenter', 'dragover']) card.addEventListener(kind, event => { event.preventDefault(); card.classList.add('over'); });
+  for (const kind of ['dragleave', 'drop']) card.addEventListener(kind, event => { event.preventDefault(); card.classList.remove('over'); });
+  card.addEventListener('drop', event => open(event.dataTransfer.files[0]));
+}
 
 // ---- Models and tabs -----------------------------------------------------------------------------------------------
 
@@ -306,9 +312,10 @@ const TABS = [
   {id: 'write', name: 'Write', tasks: ['generate']},
   {id: 'embed', name: 'Embed', tasks: ['embed']},
   {id: 'read', name: 'Classify', tasks: ['classify', 'tag', 'answer', 'fill-mask']},
+  {id: 'speech', name: 'Speech', tasks: ['transcribe']},
   {id: 'image', name: 'Image', tasks: ['image']},
 ];
-const HASHES = {translate: 'translate', chat: 'chat', generate: 'write', embed: 'embed', classify: 'classify', tag: 'tag', answer: 'answer', 'fill-mask': 'fill-mask', image: 'image'};
+const HASHES = {translate: 'translate', chat: 'chat', generate: 'write', embed: 'embed', classify: 'classify', tag: 'tag', answer: 'answer', 'fill-mask': 'fill-mask', transcribe: 'speech', image: 'image'};
 let models = [], task = '';
 const chosen = {};  // the model of each task
 const can = (model, wanted) => wanted === 'image' ? model.kind.startsWith('image') && ['classify-image', 'attention-image'].some(one => model.tasks.includes(one))
@@ -331,8 +338,10 @@ function openTask(wanted, focus) {
     show(button.getAttribute('aria-controls'), here);
     if (here && focus) button.focus();
   }
+  showTab();
   closeMenu(false);
   hush();
+  if (tab.id !== 'speech') $('speech-player').pause();
   if (tab.id === 'read') openRead();
   if (tab.id === 'image') {
     show('image-form', readsLabels());
@@ -342,6 +351,11 @@ function openTask(wanted, focus) {
   document.title = `${tab.name} \u00b7 qkv`;
   if (location.hash.slice(1) !== HASHES[task]) history.replaceState(null, '', `#${HASHES[task]}`);
 }
+function showTab() {  // on a phone, tabs scroll
+  const tabs = $('tabs'), here = tabs.querySelector('[aria-selected="true"]');
+  if (here) tabs.scrollLeft = clamp(tabs.scrollLeft, here.offsetLeft + here.offsetWidth + 24 - tabs.clientWidth, here.offsetLeft - 24);
+}
+addEventListener('resize', showTab);
 function openHash() {
   const hash = location.hash.slice(1).toLowerCase();
   const wanted = Object.keys(HASHES).find(one => one === hash || HASHES[one] === hash);
@@ -1346,6 +1360,290 @@ function answered(text, answers) {
 }
 onSubmit('read', read);
 
+// ---- Speech --------------------------------------------------------------------------------------------------------
+
+// The file, the URL of its sound, what is said in it, and the segment and the word that are played: {start, end, box}.
+const sound = {file: null, url: '', playable: false, text: '', segments: [], words: [], segment: null, word: null};
+const player = $('speech-player');
+const clock = seconds => {
+  const all = Math.floor(seconds), two = n => String(n).padStart(2, '0'), hours = Math.floor(all / 3600);
+  return `${hours ? `${hours}:${two(Math.floor(all / 60) % 60)}` : Math.floor(all / 60)}:${two(all % 60)}`;
+};
+const bytesOf = n => n < 1e6 ? `${Math.max(1, Math.round(n / 1e3))} kB` : `${(n / 1e6).toFixed(1)} MB`;
+const titled = name => name.replace(/(?<![\p{L}\p{M}])\p{L}/gu, letter => letter.toUpperCase());
+
+function openSound(file) {
+  if (!file) return;
+  running.speech?.abort();
+  URL.revokeObjectURL(sound.url);
+  Object.assign(sound, {file, url: URL.createObjectURL(file), playable: false});
+  player.src = sound.url;
+  $('speech-name').textContent = file.name;
+  $('speech-caption').textContent = ` \u00b7 ${bytesOf(file.size)}`;
+  $('speech-stage').textContent = '';
+  show('speech-drop', false);
+  show('speech-figure');
+  show('speech-again');
+  for (const id of ['speech-error', 'speech-sound-error']) show(id, false);
+  takeTranscript(null);
+}
+player.onloadedmetadata = () => setPlayable(true);
+player.onerror = () => {  // AIFF, for example: the server reads it nevertheless
+  setPlayable(false);
+  $('speech-caption').textContent = ` \u00b7 ${bytesOf(sound.file.size)} \u00b7 the browser cannot play it`;
+};
+function setPlayable(playable) {
+  sound.playable = playable;
+  $('speech-out').classList.toggle('playable', playable);
+  for (const button of $('speech-out').querySelectorAll('.time')) button.disabled = !playable;
+  for (const word of $('speech-out').querySelectorAll('.token')) word.setAttribute('aria-disabled', !playable);
+}
+
+function transcribe() {
+  if (!sound.file) { $('speech-file').focus(); return; }
+  const translate = $('speech-translate').checked, words = $('speech-words').checked && !translate, language = $('speech-language').value.trim();
+  const data = new FormData();
+  for (const [name, value] of [['model', modelOf('transcribe').id], ['response_format', 'verbose_json'], ...language ? [['language', language]] : [],
+                               ...words ? [['timestamp_granularities[]', 'segment'], ['timestamp_granularities[]', 'word']] : [],
+                               ['file', sound.file]]) data.append(name, value);
+  const began = performance.now(), passed = () => (performance.now() - began) / 1000;
+  let mine = null, ticking = 0;
+  $('speech-stop').disabled = false;
+  work('speech', 'Transcribing', async signal => {
+    mine = signal;
+    ticking = setInterval(() => { if (!signal.aborted) $('speech-stage').textContent = `Transcribing \u00b7 ${clock(passed())}`; }, 1000);
+    const found = await ask(`/v1/audio/${translate ? 'translations' : 'transcriptions'}`, data, signal);
+    const spoken = titled(found.language || ''), facts = [language ? spoken : `${spoken}, detected`, clock(found.duration)];
+    if (translate) facts.splice(1, 0, 'translated to English');
+    facts.push(`in ${passed().toFixed(1)} s`);
+    $('speech-stage').textContent = '';
+    takeTranscript(found, facts.join(' \u00b7 '));
+    say(found.text || 'No speech was found.');
+  }).then(() => {
+    clearInterval(ticking);
+    if (running.speech.signal !== mine) return;
+    const held = document.activeElement === $('speech-stop');
+    $('speech-stop').disabled = true;
+    if (held) $('speech-form').querySelector('.main').focus();
+  });
+}
+// Words have no segment: their texts tell, which concatenate to those of the segments.
+function takeTranscript(found, facts = '') {
+  const out = $('speech-out'), words = found?.words || [];
+  let length = 0, at = 0, taken = 0;
+  Object.assign(sound, {text: found?.text || '', words, segment: null, word: null});
+  sound.segments = (found?.segments || []).map(({start, end, text}) => {
+    const first = at;
+    length += text.length;
+    for (; at < words.length && taken + words[at].word.length / 2 <= length; at++) taken += words[at].word.length;
+    return {start, end, text, words: words.slice(first, at)};
+  });
+  out.replaceChildren(...sound.segments.map(segmentElement));
+  setPlayable(sound.playable);
+  out.querySelector('.time')?.setAttribute('tabindex', '0');
+  out.querySelector('.token')?.setAttribute('tabindex', '0');
+  out.scrollTop = 0;
+  const any = sound.segments.length > 0;
+  show('speech-out', any);
+  show('speech-empty', !any);
+  $('speech-empty').lastElementChild.textContent = found && !any ? 'No speech was found.' : 'What is said appears here, with its times. Click a sentence to hear it.';
+  for (const kind of ['copy', 'srt', 'vtt']) show(`speech-${kind}`, any);
+  show('speech-foot', Boolean(found));
+  show('speech-legend', out.querySelector('.token') !== null);
+  $('speech-facts').textContent = facts;
+  if (any) follow();
+}
+function segmentElement(segment) {
+  const time = Object.assign(element('button', 'time', clock(segment.start)), {type: 'button', tabIndex: -1});
+  const text = Object.assign(element('p', '', ...segment.words.length ? segment.words.flatMap(wordElement) : [segment.text.trim()]), {dir: 'auto'});
+  time.setAttribute('aria-label', `Play from ${clock(segment.start)}: ${segment.text.trim()}`);
+  segment.box = element('li', '', time, text);
+  segment.box.onclick = event => {
+    const word = event.target.closest('.token');
+    if (getSelection().isCollapsed) play(word ? word.qkvWord.start : segment.start);  // not at the end of a selection
+  };
+  return segment.box;
+}
+function wordElement(word, i) {
+  const made = element('span', 'token', word.word.trim());
+  if (Number.isFinite(word.probability)) weight(made, 1 - word.probability);
+  made.qkvWord = word;
+  made.tabIndex = -1;
+  made.setAttribute('role', 'button');
+  made.setAttribute('aria-label', `${word.word.trim()}, ${number(word.start, 1)} seconds${Number.isFinite(word.probability) ? `, ${percent(word.probability)}` : ''}`);
+  word.box = made;
+  return i && /^\s/.test(word.word) ? [' ', made] : [made];
+}
+rove($('speech-out'), '.time', () => {});
+rove($('speech-out'), '.token', here => {
+  if (!here) { hush(); return; }
+  const {word, start, end, probability} = here.qkvWord;
+  tell(here, [element('strong', '', element('bdi', '', word.trim())), ...Number.isFinite(probability) ? [element('div', '', `probability ${percent(probability)}`)] : [],
+              element('div', 'place', `${start.toFixed(2)} to ${end.toFixed(2)} s`)]);
+});
+$('speech-out').addEventListener('keydown', event => {
+  if (!event.target.matches('.token') || event.key !== 'Enter' && event.key !== ' ') return;
+  event.preventDefault();
+  play(event.target.qkvWord.start);
+});
+
+function play(seconds) {
+  if (!sound.playable) return;
+  player.currentTime = seconds;
+  player.play().catch(error => { if (error.name !== 'AbortError') setPlayable(false); });
+  follow();
+}
+// Marks the segment and the word at the player's time, and follows it while it plays.
+let following = 0;
+function follow() {
+  cancelAnimationFrame(following);
+  const now = player.currentTime, began = now > 0 || !player.paused, out = $('speech-out');
+  for (const [kind, list] of [['segment', sound.segments], ['word', sound.words]]) {
+    const here = began && list.findLast(({start, end, box}) => start <= now && now < end && box) || null;
+    if (here === sound[kind]) continue;
+    for (const [one, on] of [[sound[kind], false], [here, true]]) {
+      one?.box.classList.toggle('on', on);
+      one?.box.setAttribute('aria-current', on);
+    }
+    sound[kind] = here;
+    if (kind !== 'segment' || !here || player.paused) continue;
+    const low = here.box.offsetTop - out.offsetTop, high = low + here.box.offsetHeight;  // the list scrolls, not the page
+    if (low < out.scrollTop || high > out.scrollTop + out.clientHeight) out.scrollTop = low - out.clientHeight / 3;
+  }
+  if (!player.paused) following = requestAnimationFrame(follow);
+}
+for (const kind of ['play', 'pause', 'seeked', 'ended', 'timeupdate']) player.addEventListener(kind, follow);
+
+// Files of subtitles, as the server writes them.
+function stamp(seconds, mark) {
+  const all = Math.round(seconds * 1000), digits = (n, count) => String(n).padStart(count, '0');
+  return `${digits(Math.floor(all / 3600000), 2)}:${digits(Math.floor(all / 60000) % 60, 2)}:${digits(Math.floor(all / 1000) % 60, 2)}${mark}${digits(all % 1000, 3)}`;
+}
+function subtitles(kind) {
+  const mark = kind === 'srt' ? ',' : '.';
+  return (kind === 'vtt' ? 'WEBVTT\n\n' : '') + sound.segments.map(({start, end, text}, i) => {
+    const line = text.replace(/[\n\r\t]/g, ' ').replace(/^ +| +$/g, '').replace(/--+>/g, '->');  // an arrow would end the times
+    return `${kind === 'srt' ? `${i + 1}\n` : ''}${stamp(start, mark)} --> ${stamp(end, mark)}\n${line}\n\n`;
+  }).join('');
+}
+for (const kind of ['srt', 'vtt']) {
+  $(`speech-${kind}`).onclick = () => {
+    const url = URL.createObjectURL(new Blob([subtitles(kind)], {type: kind === 'srt' ? 'application/x-subrip' : 'text/vtt'}));
+    Object.assign(element('a'), {href: url, download: `${sound.file.name.replace(/\.[^.]*$/, '')}.${kind}`}).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+  };
+}
+copyButton('speech-copy', () => sound.text);
+$('speech-stop').onclick = () => running.speech?.abort();
+// Words have no times where the server translates.
+const showOptions = () => show('speech-words-label', !$('speech-translate').checked);
+$('speech-translate').addEventListener('input', showOptions);
+showOptions();
+onSubmit('speech', transcribe);
+
+// The microphone. Its samples become a WAV file: browsers record to WebM, which the server does not read.
+const RATE = 16000;  // the models'
+function wavFile(samples, rate) {
+  const view = new DataView(new ArrayBuffer(44 + 2 * samples.length));
+  const text = (at, letters) => [...letters].forEach((letter, i) => view.setUint8(at + i, letter.charCodeAt(0)));
+  text(0, 'RIFF');
+  view.setUint32(4, 36 + 2 * samples.length, true);
+  text(8, 'WAVEfmt ');
+  view.setUint32(16, 16, true);
+  view.setUint16(20, 1, true);         // PCM
+  view.setUint16(22, 1, true);         // a channel
+  view.setUint32(24, rate, true);
+  view.setUint32(28, 2 * rate, true);  // bytes a second
+  view.setUint16(32, 2, true);         // bytes of a sample of all channels
+  view.setUint16(34, 16, true);
+  text(36, 'data');
+  view.setUint32(40, 2 * samples.length, true);
+  samples.forEach((sample, i) => view.setInt16(44 + 2 * i, Math.round(32767 * clamp(sample, -1, 1)), true));
+  return view.buffer;
+}
+// At the models' rate, by the browser's own conversion: a third of the bytes, of which the server takes so many.
+async function recordedFile(blocks, rate) {
+  const samples = new Float32Array(blocks.reduce((sum, block) => sum + block.length, 0));
+  blocks.reduce((at, block) => { samples.set(block, at); return at + block.length; }, 0);
+  let file = wavFile(samples, rate);
+  if (rate > RATE) {
+    const converted = await new OfflineAudioContext(1, 1, RATE).decodeAudioData(file.slice(0)).catch(() => null);
+    if (converted) file = wavFile(converted.getChannelData(0), RATE);
+  }
+  return new File([file], 'recording.wav', {type: 'audio/wav'});
+}
+const REFUSALS = {
+  NotAllowedError: 'The microphone is not allowed. Allow it in the browser\u2019s settings of this page, and record again.',
+  NotFoundError: 'The browser finds no microphone.',
+  NotReadableError: 'The microphone cannot be read. Another program may use it.',
+};
+let recording = null;  // while the browser asks, and while it records
+async function record() {
+  const mine = recording = {blocks: [], samples: 0, stream: null, context: null};
+  player.pause();
+  show('speech-sound-error', false);
+  try {
+    mine.stream = await navigator.mediaDevices.getUserMedia({audio: true});
+    if (recording !== mine) return endRecording(mine);
+    mine.context = new AudioContext();
+    await mine.context.audioWorklet.addModule('record.js');
+    const node = new AudioWorkletNode(mine.context, 'record', {numberOfOutputs: 0});
+    node.port.onmessage = ({data}) => {
+      if (recording !== mine) return;
+      mine.blocks.push(data);
+      mine.samples += data.length;
+      $('speech-clock').textContent = clock(mine.samples / mine.context.sampleRate);
+      weight($('speech-level'), Math.sqrt(data.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0)));
+    };
+    mine.stream.getTracks()[0].onended = stopRecording;  // unplugged, or no longer allowed
+    await mine.context.resume();
+    mine.context.createMediaStreamSource(mine.stream).connect(node);
+    showRecording(true);
+  } catch (error) {
+    endRecording(mine);
+    if (recording !== mine) return;
+    recording = null;
+    showRecording(false);
+    $('speech-sound-error').textContent = REFUSALS[error.name] || `The microphone cannot be used: ${error.message}`;
+    show('speech-sound-error');
+  }
+}
+function endRecording({stream, context}) {
+  stream?.getTracks().forEach(track => track.stop());
+  context?.close();
+}
+async function stopRecording() {
+  const mine = recording;
+  recording = null;
+  showRecording(false);
+  if (!mine) return;
+  const rate = mine.context?.sampleRate;
+  endRecording(mine);
+  if (mine.samples) openSound(await recordedFile(mine.blocks, rate));
+}
+function showRecording(on) {
+  $('speech-sources').classList.toggle('recording', on);
+  $('speech-record-text').textContent = on ? 'Stop recording' : 'Record';
+  $('speech-clock').textContent = clock(0);
+  weight($('speech-level'), 0);
+  show('speech-recording', on);
+  say(on ? 'Recording.' : '');
+}
+$('speech-record').onclick = () => { if (recording) stopRecording(); else record(); };
+show('speech-record', Boolean(navigator.mediaDevices?.getUserMedia && window.AudioWorkletNode));
+
+$('speech-file').onchange = event => {
+  openSound(event.target.files[0]);
+  event.target.value = '';
+};
+dropFiles($('speech-form'), openSound);
+addEventListener('paste', event => {
+  const file = [...event.clipboardData?.files || []].find(one => one.type.startsWith('audio/') || /\.(wav|flac|mp3|og[ga]|opus|aiff?)$/i.test(one.name));
+  if (!file || task !== 'transcribe') return;
+  event.preventDefault();
+  openSound(file);
+});
+
 // ---- Image ---------------------------------------------------------------------------------------------------------
 
 // A report's weights from the first token, [CLS], to the patches.
@@ -1487,10 +1785,7 @@ $('image-file').onchange = event => {
   openImage(event.target.files[0]);
   event.target.value = '';
 };
-const imageCard = $('image-card');
-for (const kind of ['dragenter', 'dragover']) imageCard.addEventListener(kind, event => { event.preventDefault(); imageCard.classList.add('over'); });
-for (const kind of ['dragleave', 'drop']) imageCard.addEventListener(kind, event => { event.preventDefault(); imageCard.classList.remove('over'); });
-imageCard.addEventListener('drop', event => openImage(event.dataTransfer.files[0]));
+dropFiles($('image-card'), openImage);
 let redraw = 0;
 addEventListener('resize', () => { cancelAnimationFrame(redraw); redraw = requestAnimationFrame(drawImage); });
 

@@ -24,7 +24,8 @@ void send_page(const ExchangeHandle& exchange, const char* type, std::string_vie
   exchange->send({.content_type = type,
                   .body = std::string(content),
                   .headers = {{"Content-Security-Policy",
-                               "default-src 'self'; img-src 'self' blob: data:; frame-ancestors 'none'"},
+                               "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; "
+                               "frame-ancestors 'none'"},
                               {"X-Content-Type-Options", "nosniff"},
                               {"Cache-Control", "no-cache"}}});
 }
@@ -39,6 +40,10 @@ void page_css(Service& /*service*/, const ExchangeHandle& exchange) {
 
 void page_js(Service& /*service*/, const ExchangeHandle& exchange) {
   send_page(exchange, "text/javascript; charset=utf-8", page::kPageJs);
+}
+
+void record_js(Service& /*service*/, const ExchangeHandle& exchange) {
+  send_page(exchange, "text/javascript; charset=utf-8", page::kRecordJs);
 }
 
 void openapi(Service& /*service*/, const ExchangeHandle& exchange) {
@@ -86,7 +91,8 @@ std::vector<Route> operation_routes() {
       get("/openapi.json", openapi, "This document.", "object", {.open = true}),
       page("/", index_page, "text/html"),
       page("/page.css", page_css, "text/css"),
-      page("/page.js", page_js, "text/javascript")};
+      page("/page.js", page_js, "text/javascript"),
+      page("/record.js", record_js, "text/javascript")};
   for (Route& route : routes) route.tag = "operation";
   return routes;
 }
