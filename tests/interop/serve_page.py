@@ -3,17 +3,24 @@
     /usr/bin/python3 tests/interop/serve_page.py --screenshots /tmp/page
     /usr/bin/python3 tests/interop/serve_page.py --url http://127.0.0.1:8080
 
+Transcription is also checked with a real server, of `build/release/bin/qkv` or --qkv, and a microphone that Chromium invents.
 Requires Debian's chromium, chromium-driver and python3-selenium. Each panel is used, by pointer and by keyboard alone; then
 every state is checked at phone and desktop width, light and dark: no horizontal page scroll, no overlapping or clipped text,
 contrast of at least 4.5, no console messages. With --url, only what any server supports is checked.
 """
 
 import argparse
+import array
+import json
 import math
+import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+import wave
 import zlib
 from pathlib import Path
 
@@ -26,6 +33,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 sys.path.insert(0, str(Path(__file__).parent))
 import serve_page_mock  # noqa: E402
 
+ROOT = Path(__file__).resolve().parents[2]
+TALK = ROOT / "tests/apps/golden/audio/talk.flac"
 SIZES = [(360, 740), (1280, 800)]
 TEXTS = {
     "translate": "The small house by the river is old and nobody lives there any more.",
@@ -125,7 +134,7 @@ class Page:
     def __init__(self, url, folder):
         options = webdriver.ChromeOptions()
         for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-                         "--force-device-scale-factor=1"):
+                         "--force-device-scale-factor=1", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(options=options)
@@ -252,6 +261,12 @@ def check_generic(page):
                 time.sleep(0.3)
                 page.idle("image")
                 page.whole("image")
+                continue
+            if panel == "speech":
+                page.one("#speech-file").send_keys(str(TALK))
+                page.submit("speech")
+                page.expect(page.run("return document.getElementById('speech-error').hidden"), "speech gave no error")
+                page.whole("speech")
                 continue
             if panel in ("write", "chat"):
                 page.fill(f"#{panel}-max_tokens", "60")
@@ -606,6 +621,268 @@ def check_others(page):
     page.console()
 
 
+def check_speech(page, server):
+    """Against the invented server: states that a real one does not have at will."""
+    page.look(SIZES[1], False)
+    page.open("#speech")
+    page.expect(page.one("#tab-speech").get_attribute("aria-selected") == "true", "#speech opens its panel")
+    page.run("document.querySelector('#speech-form .main').click()")
+    page.expect(page.active("e.id") == "speech-file", "without a file, it is asked for")
+    page.one("#speech-file").send_keys(str(TALK))
+    page.run("document.getElementById('speech-words').click()")
+    page.submit("speech")
+    page.expect(len(page.all("#speech-out li")) == 3 and len(page.all("#speech-out .token")) == 18, "segments of words")
+    texts = page.run("return [...document.querySelectorAll('#speech-out p')].map(p => p.textContent)")
+    page.expect(texts == ["The house by the river is old.", "Nobody lives there --> any more, they say.", "It was sold."], f"each with its own: {texts}")
+    tints = page.run("return [...document.querySelectorAll('#speech-out .token')].map(e => +e.style.getPropertyValue('--w'))")
+    chances = [float(word.get_attribute("aria-label").removesuffix(" %").split()[-1]) / 100 for word in page.all("#speech-out .token")]
+    page.expect(all(abs(1 - p - w) < 0.006 for p, w in zip(chances, tints)) and max(tints) > 0.3, f"tints: {tints}, {chances}")
+    page.expect(page.one("#speech-facts").text.startswith("Haitian Creole, detected \u00b7 0:04 \u00b7 in "), f"facts: {page.one('#speech-facts').text}")
+    page.expect(page.one("#speech-legend").is_displayed(), "a legend of the tints")
+    for _ in looks(page):
+        page.run("document.activeElement.blur(); document.querySelectorAll('#speech-out .token')[8].focus()")
+        page.wait("document.querySelector('#tip').textContent.includes('probability')", "a tooltip of a word")
+        page.snap("speech-tip")
+        page.run("document.activeElement.blur()")
+    page.look(SIZES[1], False)
+    # What is being played: segment and word, also without a sound that plays.
+    page.wait("document.getElementById('speech-out').classList.contains('playable')", "the sound can be played")
+    page.run("document.getElementById('speech-player').currentTime = 2.25")
+    page.wait("document.querySelectorAll('#speech-out .token.on').length === 1", "a word is marked")
+    on = page.run("return [...document.querySelectorAll('#speech-out .on')].map(e => e.textContent)")
+    page.expect(on == ["0:01Nobody lives there --> any more, they say.", "any"], f"what is marked: {on}")
+    page.expect(page.one("#speech-out li.on").get_attribute("aria-current") == "true", "it is told to screen readers")
+    for _ in looks(page):
+        page.whole("speech-playing")
+    page.look(SIZES[1], False)
+    # Keys: segments are one stop, words another; Enter plays.
+    page.run("document.querySelector('#speech-out .time[tabindex=\"0\"]').focus()")
+    page.keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    page.expect(page.active("e.getAttribute('aria-label')") == "Play from 0:03: It was sold.", "arrow keys move from segment to segment")
+    page.keys(Keys.ENTER)
+    page.wait("!document.getElementById('speech-player').paused && document.querySelectorAll('#speech-out li')[2].matches('.on')", "Enter plays it")
+    page.run("document.getElementById('speech-player').pause(); document.querySelector('#speech-out .token[tabindex=\"0\"]').focus()")
+    page.keys(Keys.END)
+    page.expect(page.active("e.textContent") == "sold.", "arrow keys move from word to word")
+    page.keys(Keys.SPACE)
+    page.wait("!document.getElementById('speech-player').paused && document.getElementById('speech-player').currentTime > 3.9", "a word is played")
+    page.run("document.getElementById('tab-image').click()")
+    page.expect(page.run("return document.getElementById('speech-player').paused"), "another tab is silent")
+    page.run("document.getElementById('tab-speech').click()")
+    # Translation has no words.
+    page.run("document.getElementById('speech-translate').click()")
+    page.expect(not page.one("#speech-words").is_displayed(), "translation has no words")
+    page.submit("speech")
+    path, body = server.seen[-1]
+    page.expect(path == "/v1/audio/translations" and set(body) == {"model", "response_format", "file"}, f"translation: {path}, {set(body)}")
+    page.expect(body["file"] == TALK.read_bytes() and not page.all("#speech-out .token") and not page.one("#speech-legend").is_displayed(), "the file, and no words")
+    page.expect("Haitian Creole, detected \u00b7 translated to English" in page.one("#speech-facts").text, "it is told")
+    page.driver.refresh()
+    page.wait("!document.getElementById('panel-speech').hidden", "the panel")
+    page.expect(page.run("return ['translate', 'words'].map(id => document.getElementById(`speech-${id}`).checked)") == [True, True], "a reload keeps the options")
+    page.run("document.getElementById('speech-translate').click()")
+    page.console()
+    # Stop; a newer file ends what runs.
+    page.one("#speech-file").send_keys(str(TALK))
+    page.fill("#speech-language", "slow")
+    page.run("document.querySelector('#speech-form .main').click()")
+    page.wait("document.getElementById('speech-stage').textContent === 'Transcribing \u00b7 0:01'", "the time that passes")
+    page.snap("speech-busy")
+    page.run("document.getElementById('speech-stop').focus()")
+    page.keys(Keys.ENTER)
+    page.idle("speech")
+    page.expect(page.one("#speech-stage").text == "Stopped" and not page.all("#speech-out li"), "Stop stops")
+    page.expect(page.active("e.textContent") == "Transcribe" and page.one("#speech-stop").get_attribute("disabled"), "focus goes to the button that begins")
+    page.fill("#speech-language", "none")
+    page.submit("speech")
+    page.expect(page.one("#speech-empty").text == "No speech was found." and not page.one("#speech-copy").is_displayed(), "silence")
+    page.expect(page.one("#speech-facts").text.startswith("Haitian Creole \u00b7 0:00"), "a language that is given is not detected")
+    page.snap("speech-none")
+    page.fill("#speech-language", "long")
+    page.submit("speech")
+    page.expect(len(page.all("#speech-out li")) == 120, "a long text")
+    page.run("document.querySelectorAll('#speech-out li')[2].click()")
+    page.wait("document.querySelectorAll('#speech-out li')[2].matches('.on')", "it is played")
+    page.run("document.getElementById('speech-player').pause()")
+    for _ in looks(page):
+        page.snap("speech-long")
+    page.look(SIZES[1], False)
+    page.console()
+    # Errors of the server, and of the microphone.
+    page.fill("#speech-language", "large")
+    page.submit("speech")
+    page.expect(page.one("#speech-error").text == "body: expected at most 8388608 bytes, found more. The server takes more if it is started with --body-bytes.", "a file that is too large")
+    page.console(["413"])
+    page.fill("#speech-language", "refuse")
+    page.submit("speech")
+    page.expect("found 'refuse'" in page.one("#speech-error").text, "the server's message")
+    page.console(["400"])
+    for refusal, told in (("NotAllowedError", "not allowed"), ("NotFoundError", "no microphone"), ("OddError", "cannot be used: odd")):
+        page.run("navigator.mediaDevices.getUserMedia = async () => { throw new DOMException('odd', arguments[0]); }".replace("arguments[0]", repr(refusal)))
+        page.one("#speech-record").click()
+        page.wait("!document.getElementById('speech-sound-error').hidden", "the refusal is shown")
+        page.expect(told in page.one("#speech-sound-error").text and page.one("#speech-record").text == "Record", f"{refusal}: {page.one('#speech-sound-error').text}")
+    for _ in looks(page):
+        page.whole("speech-errors")
+    page.look(SIZES[1], False)
+    hide = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "Object.defineProperty(navigator, 'mediaDevices', {value: undefined})"})
+    page.open("#speech")
+    page.expect(not page.one("#speech-record").is_displayed(), "without mediaDevices, no button to record")
+    page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", hide)
+    # Pasted, dropped; a sound that the browser does not play; hostile texts.
+    page.open("#speech")
+    page.expect(page.one("#speech-record").is_displayed(), "with them, it is there")
+    page.run("const data = new DataTransfer(); data.items.add(new File(['x'], '<b>odd</b>.aiff'));"
+             "document.body.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true}))")
+    page.wait("document.getElementById('speech-caption').textContent.includes('cannot play')", "a sound that cannot be played")
+    page.expect(page.one("#speech-name").text == "<b>odd</b>.aiff", "a pasted file")
+    page.run("document.getElementById('speech-words').click()")
+    page.fill("#speech-language", "hostile")
+    page.submit("speech")
+    page.expect(all(button.get_attribute("disabled") for button in page.all("#speech-out .time")), "its times are no buttons")
+    for _ in looks(page):
+        page.whole("hostile-speech")
+    page.look(SIZES[1], False)
+    page.run("const data = new DataTransfer(); data.items.add(new File(['x'], 'dropped.wav'));"
+             "document.getElementById('speech-form').dispatchEvent(new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true}))")
+    page.expect(page.one("#speech-name").text == "dropped.wav" and not page.all("#speech-out li"), "a dropped file; the old text is gone")
+    page.console()
+
+
+def transcribing_server(qkv, body_bytes):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([qkv, "serve", ROOT / "tests/apps/golden/hub/whisper-tiny", "--port", str(port), "--body-bytes", str(body_bytes)],
+                               stderr=subprocess.DEVNULL)
+    for _ in range(500):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5)
+            return process, f"http://127.0.0.1:{port}"
+        except OSError:
+            if process.poll() is not None:
+                break
+            time.sleep(0.02)
+    process.kill()
+    sys.exit("qkv serve does not run")
+
+
+def form(fields):
+    """The body of a form, and its type."""
+    parts = b"".join(b'--boundary\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), value) for name, value in fields)
+    return parts + b"--boundary--\r\n", "multipart/form-data; boundary=boundary"
+
+
+def check_sound(page, qkv, folder):
+    """Against a real server: transcripts, files of subtitles, the microphone, its limits, its headers."""
+    old, limit = page.url, 500_000
+    process, page.url = transcribing_server(qkv, limit)
+
+    def answer(*fields):
+        data, kind = form([("file", TALK.read_bytes()), *((name, value.encode()) for name, value in fields)])
+        reply = urllib.request.urlopen(urllib.request.Request(f"{page.url}/v1/audio/transcriptions", data, {"Content-Type": kind}), timeout=60)
+        return reply.read().decode()
+    try:
+        policy = urllib.request.urlopen(page.url + "/", timeout=5).headers["Content-Security-Policy"]
+        page.expect("media-src 'self' blob:" in policy and "script-src" not in policy, f"the policy: {policy}")
+        page.look(SIZES[1], False)
+        page.open()
+        page.expect(panels(page) == ["speech"] and page.run("return location.hash") == "#speech", "a server that transcribes has this panel")
+        page.one("#speech-file").send_keys(str(TALK))
+        page.submit("speech")
+        expected = json.loads(answer(("response_format", "verbose_json")))
+        shown = page.run("return [...document.querySelectorAll('#speech-out p')].map(p => p.textContent)")
+        page.expect(shown == [one["text"].strip() for one in expected["segments"]] and len(shown) > 2, f"segments: {shown}")
+        page.expect(page.one("#speech-facts").text.startswith(f"{expected['language'].title()}, detected \u00b7 0:05"), f"facts: {page.one('#speech-facts').text}")
+        # Subtitles, made in the page, are the server's.
+        page.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder.resolve())})
+        for kind in ("srt", "vtt"):
+            file = folder / f"talk.{kind}"
+            file.unlink(missing_ok=True)
+            page.one(f"#speech-{kind}").click()
+            WebDriverWait(page.driver, 10, 0.05).until(lambda _, file=file: file.exists() and file.stat().st_size)
+            page.expect(file.read_text() == answer(("response_format", kind)), f"the file of {kind}")
+        page.run("window.copied = []; Object.defineProperty(navigator, 'clipboard', {value: {writeText: async text => { copied.push(text); }}, configurable: true})")
+        page.one("#speech-copy").click()
+        page.expect(page.run("return copied") == [expected["text"]], "the text is copied")
+        # A click on a segment plays from there.
+        page.wait("document.getElementById('speech-out').classList.contains('playable')", "the sound can be played")
+        last = max(i for i, one in enumerate(expected["segments"]) if one["start"] < 5 and one["end"] > one["start"])
+        page.all("#speech-out li")[last].click()
+        page.wait("!document.getElementById('speech-player').paused", "it plays")
+        page.expect(page.run("return document.getElementById('speech-player').currentTime") >= expected["segments"][last]["start"] - 0.01, "from there")
+        page.wait("document.getElementById('speech-player').ended", "it plays to its end")
+        # Words.
+        page.run("document.getElementById('speech-words').click()")
+        page.fill("#speech-language", "de")
+        page.submit("speech")
+        expected = json.loads(answer(("response_format", "verbose_json"), ("language", "de"), ("timestamp_granularities[]", "word"), ("timestamp_granularities[]", "segment")))
+        shown = page.run("return [...document.querySelectorAll('#speech-out .token')].map(e => [e.textContent.trim(), +e.style.getPropertyValue('--w')])")
+        page.expect([word for word, _ in shown] == [one["word"].strip() for one in expected["words"]] and len(shown) > 5, f"words: {shown}")
+        page.expect(all(abs(1 - one["probability"] - w) < 0.001 for one, (_, w) in zip(expected["words"], shown)), f"their tints: {shown}")
+        page.expect(page.one("#speech-facts").text.startswith("German \u00b7 0:05"), "the language that is given")
+        for _ in looks(page):
+            page.whole("sound-words")
+        page.look(SIZES[1], False)
+        page.run("document.getElementById('speech-translate').click()")
+        page.submit("speech")
+        page.expect(page.run("return document.getElementById('speech-error').hidden") and page.all("#speech-out li"), "translation")
+        page.fill("#speech-language", "Klingon")
+        page.submit("speech")
+        page.expect("language" in page.one("#speech-error").text, f"an unknown language: {page.one('#speech-error').text}")
+        page.console(["400"])
+        page.fill("#speech-language", "")
+        # The microphone: Chromium's beeps. By keyboard alone.
+        page.run("window.files = []; const url = URL.createObjectURL; URL.createObjectURL = file => { files.push(file); return url(file); }")
+        page.run("document.getElementById('speech-record').focus()")
+        page.keys(Keys.ENTER)
+        page.wait("document.getElementById('speech-clock').textContent === '0:02'", "the clock runs")
+        page.expect(page.one("#speech-record").text == "Stop recording" and page.one("#speech-recording").is_displayed(), "the button stops now")
+        for _ in looks(page):
+            page.snap("sound-recording")
+        page.look(SIZES[1], False)
+        page.keys(Keys.ENTER)
+        page.wait("document.getElementById('speech-name').textContent === 'recording.wav'", "a recording")
+        page.wait("document.getElementById('speech-out').classList.contains('playable')", "which can be played")
+        page.expect(page.one("#speech-record").text == "Record" and page.active("e.id") == "speech-record" and not page.one("#speech-recording").is_displayed(), "recording has ended")
+        heard = folder / "recording.wav"
+        heard.write_bytes(bytes(page.driver.execute_async_script(
+            "const done = arguments[0]; files.at(-1).arrayBuffer().then(data => done([...new Uint8Array(data)]))")))
+        with wave.open(str(heard)) as file:
+            page.expect((file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 16000), "16-bit, mono, 16 kHz")
+            heard = array.array("h", file.readframes(file.getnframes()))
+        page.expect(max(heard) > 1000 and 1.9 < len(heard) / 16000 < 8, f"beeps: {max(heard)}, {len(heard) / 16000} s")
+        page.run("document.getElementById('speech-translate').click()")
+        page.submit("speech")
+        page.expect(page.run("return document.getElementById('speech-error').hidden"), f"the server reads it: {page.one('#speech-error').text}")
+        page.expect(abs(page.run("return document.getElementById('speech-player').duration") - len(heard) / 16000) < 0.001, "its length")
+        page.console()
+        # Above the server's limit; a format that browsers do not play.
+        large = folder / "large.wav"
+        with wave.open(str(large), "wb") as file:
+            file.setparams((1, 2, 16000, 0, "NONE", ""))
+            file.writeframes(bytes(4 * limit))
+        page.one("#speech-file").send_keys(str(large))
+        page.submit("speech")
+        page.expect(page.one("#speech-error").text == f"body: expected at most {limit} bytes, found more. The server takes more if it is started with --body-bytes.", f"a large file: {page.one('#speech-error').text}")
+        page.console(["413"])
+        sound = array.array("h", [int(8000 * math.sin(i / 9)) for i in range(16000)])
+        sound.byteswap()
+        body = struct.pack(">4sIhIh10s", b"COMM", 18, 1, len(sound), 16, bytes.fromhex("400cfa00000000000000")) + struct.pack(">4sIII", b"SSND", 2 * len(sound) + 8, 0, 0) + sound.tobytes()
+        aiff = folder / "tone.aiff"
+        aiff.write_bytes(struct.pack(">4sI4s", b"FORM", len(body) + 4, b"AIFF") + body)
+        page.one("#speech-file").send_keys(str(aiff))
+        page.wait("document.getElementById('speech-caption').textContent.includes('cannot play')", "the browser does not play AIFF")
+        page.submit("speech")
+        page.expect(page.one("#speech-facts").text.count("0:01") == 1, f"the server reads it: {page.one('#speech-error').text}")
+        page.snap("sound-aiff")
+        page.console()
+    finally:
+        page.url = old
+        process.terminate()
+        process.wait(30)
+
+
 def check_kept(page):
     """Over a reload: what was written, and the theme."""
     page.look(SIZES[1], False)
@@ -710,7 +987,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="a running `qkv serve`, instead of the invented server")
     parser.add_argument("--screenshots", type=Path, help="folder for screenshots; default: a new temporary folder")
-    parser.add_argument("--only", help="a check: generic, translate, chat, write, others, kept, keyboard, hostile, checks, load, states")
+    parser.add_argument("--only", help="a check: generic, translate, chat, write, others, speech, sound, kept, keyboard, hostile, checks, load, states")
+    parser.add_argument("--qkv", type=Path, default=ROOT / "build/release/bin/qkv", help="the program of a real server")
     arguments = parser.parse_args()
     folder = arguments.screenshots or Path(tempfile.mkdtemp(prefix="serve-page-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -720,7 +998,8 @@ def main():
     if server:
         checks |= {"translate": lambda: check_translate(page, server), "chat": lambda: check_chat(page, server),
                    "write": lambda: check_write(page, server),
-                   "others": lambda: check_others(page), "kept": lambda: check_kept(page), "keyboard": lambda: check_keyboard(page),
+                   "others": lambda: check_others(page), "speech": lambda: check_speech(page, server),
+                   "sound": lambda: check_sound(page, arguments.qkv, folder), "kept": lambda: check_kept(page), "keyboard": lambda: check_keyboard(page),
                    "hostile": lambda: check_hostile(page), "checks": lambda: check_checks(page), "load": lambda: check_load(page, server), "states": lambda: check_states(page, folder)}
     try:
         for name, check in checks.items():

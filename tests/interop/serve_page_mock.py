@@ -19,14 +19,15 @@ import time
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "qkv" / "serve" / "page"
-POLICY = "default-src 'self'; img-src 'self' blob: data:; style-src 'self'; script-src 'self'"
+POLICY = "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; style-src 'self'; script-src 'self'"
 FILES = {"/": ("index.html", "text/html; charset=utf-8"), "/page.css": ("page.css", "text/css; charset=utf-8"),
-         "/page.js": ("page.js", "text/javascript; charset=utf-8")}
+         "/page.js": ("page.js", "text/javascript; charset=utf-8"), "/record.js": ("record.js", "text/javascript; charset=utf-8")}
 MODELS = [("opus-mt-en-de", "translation", ["translate", "score", "attention"]), ("marian-small", "translation", ["translate"]),
           ("gpt2", "language", ["generate", "score", "attention"]), ("smollm2-instruct", "language", ["generate", "score", "attention", "chat"]),
           ("distilbert-sst2", "text", ["embed", "classify"]),
           ("all-minilm-l6", "text", ["embed", "attention"]), ("bert-ner", "text", ["tag"]), ("roberta-squad2", "text", ["embed", "answer"]),
           ("bert-base", "text", ["fill-mask", "attention"]),
+          ("whisper-small", "speech", ["transcribe"]),
           ("vit-base", "image", ["classify-image", "embed-image", "attention-image"]),
           ("clip-vit-base", "image-text", ["embed-image", "attention-image", "classify-image"])]
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> &amp; " + "Donaudampfschiff" * 9 + " مرحبا بالعالم 👩‍👩‍👧 שלום"
@@ -190,6 +191,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                    "/v1/chat/completions": self.chat,
                    "/v1/embeddings": self.embeddings, "/v1/classify": self.classify, "/v1/tag": self.tag, "/v1/answer": self.answer,
                    "/v1/fill-mask": self.fill_mask, "/v1/images/classify": self.image_labels,
+                   "/v1/audio/transcriptions": self.transcription, "/v1/audio/translations": self.transcription,
                    "/v1/images/attention": self.image_attention}
         try:
             answers[self.path](body)
@@ -330,6 +332,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                            for i, (word, p) in enumerate(words[:body.get("count", 5)])]
                                           for _ in range(text.count("[MASK]"))]} if "[MASK]" in text else
                                {"error": "text: expected a mask token, found none"} for text in texts]})
+
+    def transcription(self, body):
+        language = body.get("language", b"").decode()
+        if language == "refuse":
+            raise Refused("language: expected one of en, de, fr, found 'refuse'")
+        if language == "large":
+            return self.error(413, "body: expected at most 8388608 bytes, found more")
+        time.sleep({"slow": 3}.get(language, 0.05))
+        texts = [" The house by the river is old.", " Nobody lives there --> any more, they say.", " It was sold."]
+        texts = {"none": [], "hostile": [" " + HOSTILE] * 2 + [" مرحبا بكم في العالم"], "long": texts * 40}.get(language, texts)
+        segments, words, draw = [], [], random.Random(5)
+        for i, text in enumerate(texts):
+            start, parts = 1.5 * i, [" " + word for word in text.split()]
+            segments.append({"id": i, "seek": 0, "start": start, "end": start + 1.5, "text": text, "tokens": [1], "temperature": 0,
+                             "avg_logprob": -0.3, "compression_ratio": 1.1, "no_speech_prob": 0.01})
+            words += [{"word": word, "start": round(start + 1.4 * k / len(parts), 2), "end": round(start + 1.4 * (k + 1) / len(parts), 2),
+                       "probability": draw.random() ** 0.4} for k, word in enumerate(parts)]
+        found = {"task": "transcribe", "language": "haitian creole", "duration": 1.5 * len(texts), "text": "".join(texts).strip(),
+                 "segments": segments, "usage": {"type": "duration", "seconds": 5}}
+        if body.get("timestamp_granularities[]") == b"word":
+            found["words"] = words
+        self.send(found)
 
     def image_labels(self, body):
         if not body.get("image"):
