@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "qkv/base/scope.h"
+#include "qkv/models/audio_stem.h"
 
 namespace qkv::models {
 namespace {
@@ -56,7 +57,7 @@ Transformer::Transformer(const TransformerConfig& config)
                                           ? Weight()
                                           : target_table_.weight()) {
   if (config.reads_audio()) {
-    audio_stem_.emplace(AudioStemOptions{
+    audio_stem_ = std::make_shared<const AudioStem>(AudioStemOptions{
         .mel_bins = config.mel_bins, .d_model = config.d_model, .positions = config.source_positions});
   } else {
     source_embedding_.emplace(embedding_config(config), source_table().weight());

@@ -1,14 +1,16 @@
 #pragma once
 // The encoder-decoder Transformer (Vaswani et al. 2017), from token ids to logits.
 
+#include <memory>
 #include <optional>
 
-#include "qkv/models/audio_stem.h"
 #include "qkv/models/config.h"
 #include "qkv/nn/embedding.h"
 #include "qkv/nn/logits.h"
 
 namespace qkv::models {
+
+class AudioStem;  // audio_stem.h
 
 // Parameters are named as in Hugging Face's Marian: "model.shared.weight",
 // "model.encoder.layers.0.self_attn.q_proj.weight". Const once they have values: safe to run from several
@@ -47,7 +49,7 @@ class Transformer {
   TransformerConfig config_;
   nn::Parameter target_table_, source_table_;      // the latter only of tokens, if not shared
   std::optional<nn::Embedding> source_embedding_;  // one of the two
-  std::optional<AudioStem> audio_stem_;
+  std::shared_ptr<const AudioStem> audio_stem_;
   nn::Embedding target_embedding_;
   nn::Encoder encoder_;
   nn::Decoder decoder_;

@@ -23,7 +23,7 @@ std::string one_line(std::string_view text) {
 // "-->" may not be within the text of a subtitle.
 std::string subtitle(const TranscribedSegment& segment) {
   std::string text = line_of(segment);
-  for (size_t at = text.find("-->"); at != text.npos; at = text.find("-->", at)) text.replace(at, 3, "->");
+  while (text.find("-->") != text.npos) text.replace(text.find("-->"), 3, "->");
   return text;
 }
 
