@@ -19,6 +19,7 @@ constexpr std::string_view kSpeechFields =
     "no_timestamps_token_id prev_sot_token_id prompt_condition_type return_timestamps task task_to_id "
     "condition_on_prev_tokens compression_ratio_threshold logprob_threshold no_speech_threshold";
 
+constexpr int64_t kMostTimestamp = 1 << 20;
 constexpr int64_t kFirstMultilingual = 51865;  // entries of the vocabulary, in folders that do not say so
 
 // The code in "<|en|>"; empty for other tokens.
@@ -65,6 +66,13 @@ void require_fit(const SpeechModel& model) {
   };
   require("nb_max_frames", 2 * config.source_positions,
           model.audio.chunk_samples() / model.audio.features.hop);
+  const SpeechTokens& tokens = model.tokens;
+  for (const int32_t id :
+       {tokens.start, tokens.transcribe, tokens.translate, tokens.previous, tokens.no_speech}) {
+    if (id < config.target_vocabulary) continue;
+    throw DataError(concat(model.folder.string(), ": tokenizer: ", model.tokenizer.token(id).value_or(""),
+                           ": expected an id below vocab_size, ", config.target_vocabulary, ", found ", id));
+  }
   if (model.tokens.first_timestamp() + config.source_positions >= config.target_vocabulary) {
     throw DataError(concat(model.folder.string(), ": vocab_size: expected more than ",
                            model.tokens.first_timestamp() + config.source_positions,
@@ -76,8 +84,8 @@ void read_generation(const ConfigReader& fields, SpeechModel& model) {
   model.translates = fields.string("task", "") == "translate";
   model.language = fields.string("language", "");
   if (const std::string code = language_code(model.language); !code.empty()) model.language = code;
-  model.max_first_timestamp =
-      static_cast<int>(fields.integer("max_initial_timestamp_index", model.max_first_timestamp));
+  if (const auto most = fields.find("max_initial_timestamp_index"))
+    model.max_first_timestamp = static_cast<int32_t>(most->integer(0, kMostTimestamp));
   const auto heads = fields.find("alignment_heads");
   if (!heads) return;
   const nn::StackOptions decoder = model.config.decoder_stack();
