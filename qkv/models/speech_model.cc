@@ -19,6 +19,7 @@ constexpr std::string_view kSpeechFields =
     "no_timestamps_token_id prev_sot_token_id prompt_condition_type return_timestamps task task_to_id "
     "condition_on_prev_tokens compression_ratio_threshold logprob_threshold no_speech_threshold";
 
+constexpr const char* kTokenizerFile = "tokenizer.json";
 constexpr int64_t kMostTimestamp = 1 << 20;
 constexpr int64_t kFirstMultilingual = 51865;  // entries of the vocabulary, in folders that do not say so
 
@@ -36,8 +37,8 @@ SpeechTokens tokens_of(const SpeechModel& model, bool multilingual) {
     for (const char* name : names) {
       if (const auto found = tokenizer.id_of(name)) return *found;
     }
-    throw DataError(
-        concat(model.folder.string(), ": tokenizer: expected the token ", *names.begin(), ", found none"));
+    throw DataError(concat((model.folder / kTokenizerFile).string(), ": expected the token ", *names.begin(),
+                           ", found none"));
   };
   SpeechTokens tokens{.start = id({"<|startoftranscript|>"}),
                       .transcribe = id({"<|transcribe|>"}),
@@ -52,29 +53,28 @@ SpeechTokens tokens_of(const SpeechModel& model, bool multilingual) {
       tokens.languages.emplace_back(code, one);
   }
   if (tokens.languages.empty())
-    throw DataError(concat(model.folder.string(), ": tokenizer: expected tokens of languages, found none"));
+    throw DataError(
+        concat((model.folder / kTokenizerFile).string(), ": expected tokens of languages, found none"));
   return tokens;
 }
 
 void require_fit(const SpeechModel& model) {
   const TransformerConfig& config = model.config;
-  const auto require = [&](const char* what, int64_t expected, int64_t found) {
-    if (expected != found) {
-      throw DataError(
-          concat(model.folder.string(), ": ", what, ": expected ", expected, ", the model's, found ", found));
-    }
-  };
-  require("nb_max_frames", 2 * config.source_positions,
-          model.audio.chunk_samples() / model.audio.features.hop);
+  const int64_t frames = model.audio.chunk_samples() / model.audio.features.hop;
+  if (frames != 2 * config.source_positions) {
+    throw DataError(concat((model.folder / "preprocessor_config.json").string(), ": nb_max_frames: expected ",
+                           2 * config.source_positions, ", the model's, found ", frames));
+  }
   const SpeechTokens& tokens = model.tokens;
   for (const int32_t id :
        {tokens.start, tokens.transcribe, tokens.translate, tokens.previous, tokens.no_speech}) {
     if (id < config.target_vocabulary) continue;
-    throw DataError(concat(model.folder.string(), ": tokenizer: ", model.tokenizer.token(id).value_or(""),
-                           ": expected an id below vocab_size, ", config.target_vocabulary, ", found ", id));
+    throw DataError(concat((model.folder / kTokenizerFile).string(), ": ",
+                           model.tokenizer.token(id).value_or(""), ": expected an id below vocab_size, ",
+                           config.target_vocabulary, ", found ", id));
   }
   if (model.tokens.first_timestamp() + config.source_positions >= config.target_vocabulary) {
-    throw DataError(concat(model.folder.string(), ": vocab_size: expected more than ",
+    throw DataError(concat(model_file_name(model.folder, "config.json"), ": vocab_size: expected more than ",
                            model.tokens.first_timestamp() + config.source_positions,
                            " entries, the last timestamp, found ", config.target_vocabulary));
   }

@@ -143,6 +143,34 @@ TEST(SpeechFolders, SmallWeightsGiveNearlyTheSameLogits) {
   }
 }
 
+// Without an original, too: qkv's own format has no audio.
+TEST(SpeechFolders, ModelsAreSavedInTheFormatOfWhisper) {
+  const Scratch scratch;
+  write_speech_folder(scratch / "model", scratch);
+  const auto model = load_transformer(scratch / "model");
+  save_transformer(scratch / "other", *model, {});
+  EXPECT_EQ(folder_kind(scratch / "other"), FolderKind::speech);
+  EXPECT_TRUE(same_bits(audio_logits(*load_transformer(scratch / "other")), audio_logits(*model)));
+  TransformerConfig config = model->config();
+  config.gated = true;
+  Transformer strange(config);
+  nn::initialise(strange, 1);
+  expect_throw<UsageError>("save: expected a model of audio that whisper's config.json expresses",
+                           [&] { save_transformer(scratch / "strange", strange, {}); });
+  EXPECT_FALSE(fs::exists(scratch / "strange"));
+  fs::create_directories(scratch / "own");
+  const json own{{"model_type", "qkv"},
+                 {"qkv",
+                  {{"source_vocabulary", "0"},
+                   {"target_vocabulary", "30"},
+                   {"mel_bins", "5"},
+                   {"source_positions", "8"},
+                   {"tying", "two_way"}}}};
+  std::ofstream(scratch / "own/config.json") << own.dump();
+  expect_throw<DataError>("config.json: qkv: expected sources of tokens",
+                          [&] { load_transformer(scratch / "own"); });
+}
+
 // A copy of a hub folder, with modified files.
 class SpeechFolder : public ::testing::Test {
  protected:
@@ -232,12 +260,12 @@ TEST_F(SpeechFolder, TokenizersWithoutItsTokensAreRefused) {
                                     {"<|startoftranscript|>", "<|startoftranscript|>"}}) {
     copy();
     change_token(token, "<|wings|>");
-    expect_folder_refused({(scratch_ / "model").string(), "tokenizer", name, "found none"});
+    expect_folder_refused({(scratch_ / "model/tokenizer.json").string(), name, "found none"});
   }
   copy();
   for (const char* language : {"en", "de", "fr", "yue"})
     change_token(concat("<|", language, "|>"), concat("<|", language, "-x|>"));
-  expect_folder_refused({"tokenizer: expected tokens of languages, found none"});
+  expect_folder_refused({"tokenizer.json: expected tokens of languages, found none"});
 }
 
 // Its probability would be read behind those of the vocabulary.
@@ -245,12 +273,12 @@ TEST_F(SpeechFolder, TokensOutsideTheVocabularyAreRefused) {
   for (const char* token : {"<|nocaptions|>", "<|startofprev|>", "<|translate|>"}) {
     copy();
     change_token(token, token, 5000);
-    expect_folder_refused({"tokenizer", token, "expected an id below vocab_size, 422, found 5000"});
+    expect_folder_refused({"tokenizer.json: ", token, "expected an id below vocab_size, 422, found 5000"});
   }
   // tokenizer_config.json may name a token that tokenizer.json lacks.
   copy();
   change("tokenizer_config.json", {{"additional_special_tokens", {"<|nospeech|>"}}});
-  expect_folder_refused({"tokenizer: <|nospeech|>: expected an id below vocab_size, 422, found 422"});
+  expect_folder_refused({"tokenizer.json: <|nospeech|>: expected an id below vocab_size, 422, found 422"});
 }
 
 TEST_F(SpeechFolder, FeaturesThatDoNotFitAreRefused) {
@@ -259,10 +287,10 @@ TEST_F(SpeechFolder, FeaturesThatDoNotFitAreRefused) {
   expect_folder_refused({"preprocessor_config.json", "feature_size: expected 80", "found 128"});
   copy();
   change("preprocessor_config.json", {{"chunk_length", 3}, {"n_samples", 48000}, {"nb_max_frames", 300}});
-  expect_folder_refused({"nb_max_frames: expected 200, the model's, found 300"});
+  expect_folder_refused({"preprocessor_config.json: nb_max_frames: expected 200, the model's, found 300"});
   copy();
   fs::remove(scratch_ / "model/preprocessor_config.json");  // the usual 30 seconds
-  expect_folder_refused({"nb_max_frames: expected 200, the model's, found 3000"});
+  expect_folder_refused({"preprocessor_config.json: nb_max_frames: expected 200, the model's, found 3000"});
 }
 
 TEST_F(SpeechFolder, AVocabularyWithoutRoomForTimestampsIsRefused) {
@@ -270,7 +298,8 @@ TEST_F(SpeechFolder, AVocabularyWithoutRoomForTimestampsIsRefused) {
   rewrite_tensor(scratch_ / "model", "model.decoder.embed_tokens.weight",
                  [](const Tensor& table) { return table.slice_rows(0, 421).clone(); });
   change("config.json", {{"vocab_size", 421}});
-  expect_folder_refused({"vocab_size: expected more than 421 entries, the last timestamp, found 421"});
+  expect_folder_refused(
+      {"config.json: vocab_size: expected more than 421 entries, the last timestamp, found 421"});
 }
 
 TEST_F(SpeechFolder, GenerationFieldsOutOfRangeAreNamed) {
