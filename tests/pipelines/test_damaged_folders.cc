@@ -16,6 +16,7 @@
 #include "qkv/pipelines/images/images.h"
 #include "qkv/pipelines/score.h"
 #include "qkv/pipelines/sentence_transformers/sentence_transformer.h"
+#include "qkv/pipelines/speech/transcribe.h"
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/translate.h"
 #include "qkv/pipelines/zero_shot/image_zero_shot.h"
@@ -93,6 +94,15 @@ class Commands {
         embedder(texts, embedder.default_options());
       });
       expect_orderly([&] { ImageZeroShotClassifier{*both}; });
+    } else if (const auto* speech = std::get_if<std::shared_ptr<const models::SpeechModel>>(&*opened)) {
+      expect_orderly([&] {
+        const Transcriber transcriber(*speech);
+        TranscribeOptions options = transcriber.default_options();
+        options.search.max_new_tokens = 2;
+        options.search.min_new_tokens = 0;
+        options.words = true;
+        transcriber(std::vector{spoken()}, options);
+      });
     } else {
       const auto model = std::get<std::shared_ptr<const models::TranslationModel>>(*opened);
       expect_orderly([&] {
@@ -108,6 +118,14 @@ class Commands {
   }
 
  private:
+  // Two tones in a short window.
+  static data::Audio spoken() {
+    data::Audio audio{.rate = 16000, .samples = std::vector<float>(4000)};
+    for (size_t i = 0; i < audio.samples.size(); ++i)
+      audio.samples[i] = i / 400 % 2 == 0 ? 0.5f : 0.1f * static_cast<float>(i % 40) / 40;
+    return audio;
+  }
+
   template <class Action>
   void expect_orderly(const Action& action) {
     try {

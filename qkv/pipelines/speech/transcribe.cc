@@ -268,7 +268,8 @@ void TranscriptionJob::State::take(const Attempt& one) {
   }
   if (options.words) add_words(places, one);
   if (one.temperature > kMaxTrustedTemperature) previous.clear();
-  next_window(found.segments.empty() ? length() : 2 * found.advance);
+  // Half a step at the end of an audio is not a window of its own.
+  next_window(found.advance >= steps ? length() : 2 * found.advance);
 }
 
 // The words of the window's segments, the last ones, whose first tokens have these places in it.
@@ -426,8 +427,10 @@ std::vector<Transcription> Transcriber::operator()(size_t count,
   std::map<uint64_t, Running> running;  // by the engine's id
   // Submits the next window, or ends the audio.
   const auto go_on = [&](Running one) {
-    while (auto request = one.job.next()) {
+    while (true) {
       try {
+        auto request = one.job.next();
+        if (!request) break;
         const uint64_t id = engine.submit(std::move(*request));
         running.emplace(id, std::move(one));
         return;
