@@ -5,6 +5,7 @@
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/generate.h"
 #include "qkv/pipelines/images/images.h"
+#include "qkv/pipelines/speech/transcribe.h"
 #include "qkv/pipelines/translate.h"
 
 namespace qkv::fuzz {
@@ -46,6 +47,19 @@ void run(const std::shared_ptr<const LoadedImageEncoder>& model) {
   const ImageRequest request = static_cast<const ImageEncoderPipeline&>(embedder).prepare(image);
   const std::vector<const ImageRequest*> requests{&request};
   embedder.encode(requests, [](size_t, const Tensor&) {});
+}
+
+void run(const std::shared_ptr<const models::SpeechModel>& model) {
+  if (model->audio.chunk_samples() > 1 << 20) return;  // valid, but slow
+  data::Audio audio{.rate = 16000, .samples = std::vector<float>(4000, 0.25f)};
+  for (size_t i = 0; i < audio.samples.size(); i += 7) audio.samples[i] = -0.5f;
+  const Transcriber transcriber(model);
+  TranscribeOptions options = transcriber.default_options();
+  options.search.max_new_tokens = std::min(options.search.max_new_tokens, 3);
+  options.search.min_new_tokens = std::min(options.search.min_new_tokens, 3);
+  options.search.beam = std::min(options.search.beam, 4);
+  options.words = true;
+  transcriber(std::vector{audio}, options);
 }
 
 void run(const std::shared_ptr<const LoadedDualEncoder>& model) {

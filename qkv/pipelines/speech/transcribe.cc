@@ -208,6 +208,9 @@ Attempt TranscriptionJob::State::best_attempt(const search::Decoded& decoded) co
   std::optional<Attempt> best;
   for (const search::Hypothesis& hypothesis : decoded.hypotheses) {
     const auto skipped = static_cast<std::ptrdiff_t>(prefix_size);
+    if (std::ssize(hypothesis.ids) <= skipped ||
+        hypothesis.token_log_probabilities.size() != hypothesis.ids.size())
+      throw UsageError("accept: expected an output of the last request, found another");
     Attempt one{.ids = {hypothesis.ids.begin() + skipped, hypothesis.ids.end() - 1},
                 .log_probabilities = {hypothesis.token_log_probabilities.begin() + skipped,
                                       hypothesis.token_log_probabilities.end()},
@@ -327,6 +330,7 @@ std::optional<search::Request> TranscriptionJob::next() {
 
 void TranscriptionJob::accept(const search::Decoded& decoded) {
   State& state = *state_;
+  if (!state.encoded.defined()) throw UsageError("accept: expected the result of a request, found none made");
   if (decoded.cancelled) return fail("cancelled");
   if (decoded.error) return fail(message_of(decoded.error));
   for (const search::Hypothesis& hypothesis : decoded.hypotheses)

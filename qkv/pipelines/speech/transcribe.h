@@ -39,13 +39,14 @@ struct TranscribeOptions {
 
   template <class Self, class Visit>
   static void visit_fields(Self&& self, const Visit& visit) {
-    visit({"language", "LANGUAGE", "Language of the audio, such as en or English; none: detected"},
+    visit({"language", "LANGUAGE", "Language of the audio, such as en or English (default: detected)"},
           self.language);
     visit({"translate", "", "Translate to English"}, self.translate);
     visit({"no_timestamps", "", "Read each window of 30 seconds whole, for models that write no timestamps"},
           self.no_timestamps);
     visit({"words", "", "Find the times of words"}, self.words);
-    visit({"prompt", "TEXT", "Text that the output continues, such as names and terms in their spelling"},
+    visit({"prompt", "TEXT",
+           "Text that the output continues, such as names and terms in their spelling (default: none)"},
           self.prompt);
     visit({"previous_text", "", "Windows continue the text of those before"}, self.previous_text);
     visit({"samples", "N", "Samples at temperatures above 0, of which the most likely is taken",
@@ -105,7 +106,7 @@ class TranscriptionJob {
 
   // Encodes the next window if need be. The request to decode next; nothing when the audio is done.
   std::optional<search::Request> next();
-  // The result of the last request.
+  // The result of the last request. Throws UsageError if there was none, or for the output of another.
   void accept(const search::Decoded& decoded);
   // Ends the audio with an error.
   void fail(std::string error);

@@ -51,7 +51,7 @@ const Words& dtypes() {
 }
 
 TEST(Completion, BashOffersCommandsOptionsValuesAndFiles) {
-  EXPECT_EQ(bash_offers({"tr"}), (Words{"train", "train-tokenizer", "translate"}));
+  EXPECT_EQ(bash_offers({"tr"}), (Words{"train", "train-tokenizer", "transcribe", "translate"}));
   EXPECT_EQ(bash_offers({"train", "tr"}), (Words{"translation"}));
   EXPECT_TRUE(bash_offers({""}).contains("fill-mask"));
   EXPECT_EQ(bash_offers({"translate", "model", "--bea"}), (Words{"--beam"}));
@@ -86,7 +86,7 @@ TEST(Completion, FishOffersTheSame) {
     for (std::string word; std::getline(lines, word);) words.insert(word.substr(0, word.find('\t')));
     return words;
   };
-  EXPECT_EQ(offers("qkv tr"), (Words{"train", "train-tokenizer", "translate"}));
+  EXPECT_EQ(offers("qkv tr"), (Words{"train", "train-tokenizer", "transcribe", "translate"}));
   EXPECT_EQ(offers("qkv train tr"), (Words{"translation"}));
   EXPECT_EQ(offers("qkv translate --bea"), (Words{"--beam"}));
   EXPECT_EQ(offers("qkv translate --dtype "), dtypes());
