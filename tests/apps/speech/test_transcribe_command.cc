@@ -1,5 +1,6 @@
 // qkv transcribe, and other commands with a folder that transcribes audio.
 
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
