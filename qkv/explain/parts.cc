@@ -7,12 +7,15 @@
 #include <string_view>
 #include <utility>
 
+#include "qkv/base/error.h"
+
 namespace qkv::explain {
 namespace {
 
 std::string part_of(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, const char*>, 13> kParts{
+  static constexpr std::array<std::pair<std::string_view, const char*>, 14> kParts{
       {{"embed_", "embeddings"},
+       {".conv", "convolutions"},
        {".self_attn.", "self_attention"},
        {".encoder_attn.", "cross_attention"},
        {".experts.", "experts"},
@@ -27,6 +30,10 @@ std::string part_of(const std::string& name) {
        {".layer_scalar", "norms"}}};
   for (const std::string encoder : {"text.", "image."}) {  // of DualEncoder
     if (name.starts_with(encoder)) return encoder + part_of(name.substr(encoder.size()));
+  }
+  constexpr std::string_view kModel = "model.";  // of Transformer
+  for (const std::string stack : {"encoder.", "decoder."}) {
+    if (name.starts_with(concat(kModel, stack))) return stack + part_of(name.substr(kModel.size()));
   }
   std::string head = name.substr(0, name.find('.'));
   if (head != "encoder" && head != "decoder" && !head.starts_with("embed_")) return head;

@@ -64,7 +64,10 @@ AudioStem::AudioStem(const AudioStemOptions& options)
       conv1_({.inputs = kTaps * options.mel_bins, .outputs = options.d_model}),
       conv2_({.inputs = kTaps * options.d_model, .outputs = options.d_model}),
       positions_(Shape{options.positions, options.d_model},
-                 nn::Initializer{nn::Initializer::Kind::normal, 0.02f}) {}
+                 nn::Initializer{nn::Initializer::Kind::normal, 0.02f}) {
+  if (options.positions < 1)  // layers check the other sizes
+    throw UsageError(concat("audio: positions: expected at least 1, found ", options.positions));
+}
 
 Variable AudioStem::operator()(const Tensor& frames, const Offsets& offsets,
                                nn::ForwardContext& context) const {

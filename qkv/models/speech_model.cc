@@ -12,13 +12,15 @@
 namespace qkv::models {
 namespace {
 
-constexpr const char *kFile = "generation_config.json", *kTokenizer = "tokenizer.json";
+constexpr const char* kFile = "generation_config.json";
 // Fields of the file that generation_of() reads, and others that follow from the tokenizer.
 constexpr std::string_view kSpeechFields =
     "alignment_heads forced_decoder_ids is_multilingual lang_to_id language max_initial_timestamp_index "
     "no_timestamps_token_id prev_sot_token_id prompt_condition_type return_timestamps task task_to_id "
     "condition_on_prev_tokens compression_ratio_threshold logprob_threshold no_speech_threshold";
 
+constexpr const char* kTokenizerFile = "tokenizer.json";
+constexpr int64_t kMostTimestamp = 1 << 20;
 constexpr int64_t kFirstMultilingual = 51865;  // entries of the vocabulary, in folders that do not say so
 
 // The code in "<|en|>"; empty for other tokens.
@@ -35,7 +37,7 @@ SpeechTokens tokens_of(const SpeechModel& model, bool multilingual) {
     for (const char* name : names) {
       if (const auto found = tokenizer.id_of(name)) return *found;
     }
-    throw DataError(concat((model.folder / kTokenizer).string(), ": expected the token ", *names.begin(),
+    throw DataError(concat((model.folder / kTokenizerFile).string(), ": expected the token ", *names.begin(),
                            ", found none"));
   };
   SpeechTokens tokens{.start = id({"<|startoftranscript|>"}),
@@ -51,8 +53,8 @@ SpeechTokens tokens_of(const SpeechModel& model, bool multilingual) {
       tokens.languages.emplace_back(code, one);
   }
   if (tokens.languages.empty())
-    throw DataError(concat((model.folder / kTokenizer).string(),
-                           ": expected tokens of languages, such as <|en|>, found none"));
+    throw DataError(
+        concat((model.folder / kTokenizerFile).string(), ": expected tokens of languages, found none"));
   return tokens;
 }
 
@@ -60,14 +62,21 @@ void require_fit(const SpeechModel& model) {
   const TransformerConfig& config = model.config;
   const int64_t frames = model.audio.chunk_samples() / model.audio.features.hop;
   if (frames != 2 * config.source_positions) {
-    throw DataError(concat((model.folder / "preprocessor_config.json").string(), ": chunk_length: expected ",
-                           2 * config.source_positions, " frames, two of each of config.json's ",
-                           "max_source_positions, found ", frames));
+    throw DataError(concat((model.folder / "preprocessor_config.json").string(), ": nb_max_frames: expected ",
+                           2 * config.source_positions, ", the model's, found ", frames));
   }
-  const int64_t last = model.tokens.first_timestamp() + config.source_positions;
-  if (last >= config.target_vocabulary) {
-    throw DataError(concat((model.folder / "config.json").string(), ": vocab_size: expected more than ", last,
-                           " entries, the id of the last timestamp, found ", config.target_vocabulary));
+  const SpeechTokens& tokens = model.tokens;
+  for (const int32_t id :
+       {tokens.start, tokens.transcribe, tokens.translate, tokens.previous, tokens.no_speech}) {
+    if (id < config.target_vocabulary) continue;
+    throw DataError(concat((model.folder / kTokenizerFile).string(), ": ",
+                           model.tokenizer.token(id).value_or(""), ": expected an id below vocab_size, ",
+                           config.target_vocabulary, ", found ", id));
+  }
+  if (model.tokens.first_timestamp() + config.source_positions >= config.target_vocabulary) {
+    throw DataError(concat(model_file_name(model.folder, "config.json"), ": vocab_size: expected more than ",
+                           model.tokens.first_timestamp() + config.source_positions,
+                           " entries, the last timestamp, found ", config.target_vocabulary));
   }
 }
 
@@ -75,8 +84,8 @@ void read_generation(const ConfigReader& fields, SpeechModel& model) {
   model.translates = fields.string("task", "") == "translate";
   model.language = fields.string("language", "");
   if (const std::string code = language_code(model.language); !code.empty()) model.language = code;
-  model.max_first_timestamp =
-      static_cast<int>(fields.integer("max_initial_timestamp_index", model.max_first_timestamp));
+  if (const auto most = fields.find("max_initial_timestamp_index"))
+    model.max_first_timestamp = static_cast<int32_t>(most->integer(0, kMostTimestamp));
   const auto heads = fields.find("alignment_heads");
   if (!heads) return;
   const nn::StackOptions decoder = model.config.decoder_stack();

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,8 +42,9 @@ struct SpeechModel {
   GenerationDefaults generation;
   // From generation_config.json. The language is a code, or empty: detected.
   std::string language = {};
-  bool translates = false;      // to English, not transcribes
-  int max_first_timestamp = 0;  // the first timestamp of a window is at most this multiple; 0: any
+  bool translates = false;  // to English, not transcribes
+  // The first timestamp of a window is at most this multiple; nothing: any.
+  std::optional<int32_t> max_first_timestamp = {};
   // Layers and heads of the decoder whose cross attention aligns tokens with audio; empty: all heads of the
   // upper half of the layers.
   std::vector<std::pair<int64_t, int64_t>> alignment_heads = {};

@@ -206,7 +206,7 @@ std::string to_json(const text::Encoding& encoding, const text::Tokenizer& token
 }
 
 std::string with_line(int64_t line, const std::string& object, const std::string& file) {
-  return concat("{\"line\":", line, ",", file.empty() ? "" : concat("\"file\":", quoted_json(file), ","),
+  return concat("{\"line\":", line, ",", file.empty() ? "" : concat("\"file\":", dump(Json(file)), ","),
                 object.substr(1));
 }
 

@@ -188,8 +188,8 @@ struct Request {
   // greedy search and sampling, at the end for the best output of a beam search. Returning false ends that
   // output. Runs on the thread that calls Engine::step().
   std::function<bool(const NewToken&)> on_token = {};
-  // Called with the log-probabilities [vocabulary] of each token of the prefix and its place, counted from 0.
-  // May run on another thread.
+  // Called with the place, counted from 0, of each token of the prefix and of the first one after it, and the
+  // log-probabilities [vocabulary] there, before rules and constraints. May run on another thread.
   std::function<void(int64_t place, std::span<const float> log_probabilities)> on_prefix = {};
 };
 

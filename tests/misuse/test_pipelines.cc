@@ -17,6 +17,7 @@
 #include "qkv/pipelines/proof/proof.h"
 #include "qkv/pipelines/row_results.h"
 #include "qkv/pipelines/score.h"
+#include "qkv/pipelines/speech/transcribe.h"
 #include "qkv/pipelines/tag.h"
 #include "qkv/pipelines/text_attention.h"
 #include "qkv/pipelines/translate.h"
@@ -115,6 +116,43 @@ TEST(MisusedPipelines, NoModels) {
     expect_orderly("kind", [&] { Translator{path}; });
     expect_orderly("kind", [&] { ImageEmbedder{path}; });
   }
+}
+
+TEST(MisusedPipelines, Speech) {
+  THROWS("expected", Transcriber{std::shared_ptr<const models::SpeechModel>()});
+  auto empty = std::make_shared<models::SpeechModel>(models::load_speech_model(kHub / "whisper-tiny.en"));
+  empty->transformer = nullptr;
+  THROWS("expected", Transcriber{std::shared_ptr<const models::SpeechModel>(empty)});
+  for (const auto& path : {std::filesystem::path(), kMarian, kModels / "bert_base"})
+    THROWS("", Transcriber{path});
+  const Transcriber transcribe(kHub / "whisper-tiny.en");
+  TranscribeOptions options = transcribe.default_options();
+  options.temperatures = {0};
+  const auto error_of = [&](const data::Audio& audio) {
+    return transcribe(std::vector{audio}, options).at(0).error;
+  };
+  EXPECT_EQ(error_of({.rate = 16000, .samples = std::vector<float>(900, 1e30f)}), "");
+  for (const int64_t rate : {int64_t{0}, int64_t{-1}, int64_t{999}, kHuge, kLowest})
+    EXPECT_NE(error_of({.rate = rate, .samples = {0.5f}}), "") << rate;
+  for (const int64_t rate : {16000, 8000}) {
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      std::vector<float> samples(900, 0.25f);
+      samples[400] = bad;
+      EXPECT_NE(error_of({.rate = rate, .samples = samples}), "") << rate;
+    }
+  }
+  const data::Audio audio{.rate = 16000, .samples = std::vector<float>(900, 0.25f)};
+  TranscriptionJob job = transcribe.start(audio, options);
+  THROWS("accept: expected the result of a request, found none made", job.accept({}));
+  ASSERT_TRUE(job.next());
+  THROWS("expected an output, found none", job.accept({}));
+  for (const search::Hypothesis& bad :
+       {search::Hypothesis{}, search::Hypothesis{.ids = {1, 2}, .token_log_probabilities = {}}})
+    THROWS("accept: expected an output of the last request", job.accept({.hypotheses = {bad}}));
+  job.fail("no more");
+  EXPECT_FALSE(job.next());
+  EXPECT_EQ(job.transcription().error, "no more");
 }
 
 TEST(MisusedPipelines, TextsOfEncoders) {

@@ -147,7 +147,7 @@ TEST(ChatMessages, AreReadBackAsWritten) {
     EXPECT_EQ(again[i].role, messages[i].role);
     EXPECT_EQ(again[i].content, messages[i].content);
   }
-  EXPECT_TRUE(chat_messages(parse_json(to_json({}), "messages")).empty());
+  EXPECT_TRUE(chat_messages(parse_json(to_json(std::vector<ChatMessage>()), "messages")).empty());
 }
 
 TEST(Chat, ReadsTheTemplatesOfAGgufFile) {

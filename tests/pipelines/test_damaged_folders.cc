@@ -100,10 +100,8 @@ class Commands {
         TranscribeOptions options = transcriber.default_options();
         options.search.max_new_tokens = 2;
         options.search.min_new_tokens = 0;
-        options.temperatures = {0};
         options.words = true;
-        const std::vector audios{data::Audio{.rate = 16000, .samples = std::vector<float>(800, 0.5f)}};
-        transcriber(audios, options);
+        transcriber(std::vector{spoken()}, options);
       });
     } else {
       const auto model = std::get<std::shared_ptr<const models::TranslationModel>>(*opened);
@@ -120,6 +118,14 @@ class Commands {
   }
 
  private:
+  // Two tones in a short window.
+  static data::Audio spoken() {
+    data::Audio audio{.rate = 16000, .samples = std::vector<float>(4000)};
+    for (size_t i = 0; i < audio.samples.size(); ++i)
+      audio.samples[i] = i / 400 % 2 == 0 ? 0.5f : 0.1f * static_cast<float>(i % 40) / 40;
+    return audio;
+  }
+
   template <class Action>
   void expect_orderly(const Action& action) {
     try {

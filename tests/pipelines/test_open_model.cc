@@ -111,7 +111,7 @@ TEST(OpenModel, HandlesAreShared) {
 
 TEST(OpenModel, ErrorNamesTheKindAndItsPipelines) {
   expect_parts(message_of<DataError>([] { open_translation_model(kModels / "gpt2_untied_relu"); }),
-               {"config.json", "\"model_type\"", "an encoder-decoder (t5, marian, qkv, bart",
+               {"config.json", "\"model_type\"", "an encoder-decoder of texts (t5, marian, qkv, bart",
                 "found \"gpt2\"", "a language model", "qkv generate"});
   expect_parts(message_of<DataError>([] { open_language_model(kModels / "bert_texts"); }),
                {"a language model (", "llama, mistral", "found \"bert\"", "a text encoder",
@@ -123,6 +123,11 @@ TEST(OpenModel, ErrorNamesTheKindAndItsPipelines) {
                {"a text encoder", "found \"marian\"", "an encoder-decoder", "qkv translate"});
   expect_parts(message_of<DataError>([] { open_image_encoder(kData / "pipelines/golden/t5"); }),
                {"an image encoder (vit, deit, ", "found \"t5\"", "an encoder-decoder"});
+  expect_parts(message_of<DataError>([] { open_speech_model(kData / "pipelines/golden/t5"); }),
+               {"an encoder-decoder of audio (whisper)", "found \"t5\"", "an encoder-decoder of texts"});
+  expect_parts(message_of<DataError>([] { open_translation_model(kData / "apps/golden/hub/whisper-tiny"); }),
+               {"an encoder-decoder of texts (t5", "found \"whisper\"", "an encoder-decoder of audio",
+                "qkv transcribe"});
 }
 
 TEST(OpenModel, ErrorNamesTheFolder) {

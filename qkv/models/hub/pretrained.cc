@@ -302,7 +302,12 @@ void save_transformer(const std::filesystem::path& folder, const Transformer& mo
   const auto families = translation_families();
   const auto fits = [&](const TranslationFamily& one) { return one.fits(model.config()); };
   const TranslationFamily* family = original.empty() ? nullptr : find_family(families, family_of(original));
-  if (family == nullptr || !fits(*family)) family = &*std::ranges::find_if(families, fits);
+  if (family == nullptr || !fits(*family)) {
+    const auto first = std::ranges::find_if(families, fits);
+    if (first == families.end())
+      throw UsageError("save: expected a model of audio that whisper's config.json expresses, found another");
+    family = &*first;
+  }
   make_writable_folder(folder);
   if (original.empty())
     write_file_atomically(folder / kGeneration, generation_json(model.config(), defaults));

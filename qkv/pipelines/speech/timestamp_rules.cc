@@ -48,7 +48,7 @@ void TimestampRules::apply(const search::StepContext& context, search::NextToken
   if (last != output.rend()) forbid(next, first, *last + (after && !after_pair ? 0 : 1));
   if (output.empty()) {
     forbid(next, 0, first);
-    if (max_first_ > 0) forbid(next, first + max_first_ + 1, vocabulary);
+    if (max_first_) forbid(next, first + *max_first_ + 1, vocabulary);
   }
   if (log_sum(next, first, vocabulary) > largest(next, 0, first)) forbid(next, 0, first);
 }

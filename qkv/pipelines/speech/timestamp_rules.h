@@ -17,13 +17,13 @@ namespace qkv::pipelines {
 class TimestampRules : public search::Constraint {
  public:
   // max_first: SpeechModel::max_first_timestamp.
-  TimestampRules(const models::SpeechTokens& tokens, int max_first)
+  TimestampRules(const models::SpeechTokens& tokens, std::optional<int32_t> max_first)
       : tokens_(tokens), max_first_(max_first) {}
   void apply(const search::StepContext& context, search::NextTokens& next) const override;
 
  private:
   models::SpeechTokens tokens_;
-  int max_first_;
+  std::optional<int32_t> max_first_;
 };
 
 // Allows languages alone, and notes their probabilities among them. For one request of one token.

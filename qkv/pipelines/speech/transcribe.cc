@@ -207,6 +207,9 @@ Attempt TranscriptionJob::State::best_attempt(const search::Decoded& decoded) co
   std::optional<Attempt> best;
   for (const search::Hypothesis& hypothesis : decoded.hypotheses) {
     const auto skipped = static_cast<std::ptrdiff_t>(prefix_size);
+    if (std::ssize(hypothesis.ids) <= skipped ||
+        hypothesis.token_log_probabilities.size() != hypothesis.ids.size())
+      throw UsageError("accept: expected an output of the last request, found another");
     Attempt one{.ids = {hypothesis.ids.begin() + skipped, hypothesis.ids.end() - 1},
                 .log_probabilities = {hypothesis.token_log_probabilities.begin() + skipped,
                                       hypothesis.token_log_probabilities.end()},
@@ -268,7 +271,8 @@ void TranscriptionJob::State::take(const Attempt& one) {
   }
   if (options.words) add_words(places, one);
   if (one.temperature > kMaxTrustedTemperature) previous.clear();
-  next_window(found.segments.empty() ? length() : 2 * found.advance);
+  // Half a step at the end of an audio is not a window of its own.
+  next_window(found.advance >= steps ? length() : 2 * found.advance);
 }
 
 // The words of the window's segments, the last ones, whose first tokens have these places in it.
@@ -326,6 +330,7 @@ std::optional<search::Request> TranscriptionJob::next() {
 
 void TranscriptionJob::accept(const search::Decoded& decoded) {
   State& state = *state_;
+  if (!state.encoded.defined()) throw UsageError("accept: expected the result of a request, found none made");
   if (decoded.cancelled) return fail("cancelled");
   if (decoded.error) return fail(message_of(decoded.error));
   for (const search::Hypothesis& hypothesis : decoded.hypotheses)
@@ -426,8 +431,10 @@ std::vector<Transcription> Transcriber::operator()(size_t count,
   std::map<uint64_t, Running> running;  // by the engine's id
   // Submits the next window, or ends the audio.
   const auto go_on = [&](Running one) {
-    while (auto request = one.job.next()) {
+    while (true) {
       try {
+        auto request = one.job.next();
+        if (!request) break;
         const uint64_t id = engine.submit(std::move(*request));
         running.emplace(id, std::move(one));
         return;

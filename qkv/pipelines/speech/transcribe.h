@@ -107,7 +107,7 @@ class TranscriptionJob {
 
   // Encodes the next window if need be. The request to decode next; nothing when the audio is done.
   std::optional<search::Request> next();
-  // The result of the last request.
+  // The result of the last request. Throws UsageError if there was none, or for the output of another.
   void accept(const search::Decoded& decoded);
   // Ends the audio with an error.
   void fail(std::string error);

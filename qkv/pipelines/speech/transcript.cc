@@ -23,7 +23,7 @@ std::string one_line(std::string_view text) {
 // "-->" may not be within the text of a subtitle.
 std::string subtitle(const TranscribedSegment& segment) {
   std::string text = line_of(segment);
-  while (text.find("-->") != text.npos) text.replace(text.find("-->"), 3, "->");
+  for (size_t at = text.find("-->"); at != text.npos; at = text.find("-->")) text.replace(at, 3, "->");
   return text;
 }
 
@@ -80,7 +80,10 @@ std::string transcript(const Transcription& transcription, TranscriptFormat form
 }
 
 std::string to_json(const Transcription& transcription) {
-  if (!transcription.error.empty()) return Json{{"error", transcription.error}}.dump();
+  const auto dump = [](const Json& object) {
+    return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  if (!transcription.error.empty()) return dump({{"error", transcription.error}});
   Json segments = Json::array();
   for (const TranscribedSegment& segment : transcription.segments) {
     Json& one = segments.emplace_back(Json{{"begin", milliseconds(segment.begin)},
@@ -92,12 +95,11 @@ std::string to_json(const Transcription& transcription) {
                                            {"no_speech", segment.no_speech}});
     if (!segment.words.empty()) one["words"] = words_of(segment);
   }
-  return Json{{"text", one_line(transcription.text)},
-              {"language", transcription.language},
-              {"language_probability", transcription.language_probability},
-              {"seconds", milliseconds(transcription.seconds)},
-              {"segments", std::move(segments)}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  return dump({{"text", one_line(transcription.text)},
+               {"language", transcription.language},
+               {"language_probability", transcription.language_probability},
+               {"seconds", milliseconds(transcription.seconds)},
+               {"segments", std::move(segments)}});
 }
 
 }  // namespace qkv::pipelines

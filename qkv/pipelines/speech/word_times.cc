@@ -26,13 +26,22 @@ std::string_view without_spaces(std::string_view text) {
   return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
 }
 
+// Whether a part of a text, from this byte on, ends within a character: the text then has the character where
+// the part has U+FFFD. Bytes that are no character are U+FFFD in both.
+bool ends_within_character(std::string_view part, std::string_view text, size_t begin) {
+  const size_t at = part.find(kReplacement);
+  return at != part.npos && (begin + at >= text.size() || !text.substr(begin + at).starts_with(kReplacement));
+}
+
 // Tokens that together spell whole characters.
 std::vector<WordTokens> whole_characters(const text::Tokenizer& tokenizer, std::span<const int32_t> ids) {
+  const std::string whole = tokenizer.decode(ids);
   std::vector<WordTokens> parts;
-  size_t begin = 0;
+  size_t begin = 0, bytes = 0;  // of the next part
   for (size_t end = 1; end <= ids.size(); ++end) {
     std::string text = tokenizer.decode(ids.subspan(begin, end - begin));
-    if (text.find(kReplacement) != text.npos && end < ids.size()) continue;
+    if (ends_within_character(text, whole, bytes) && end < ids.size()) continue;
+    bytes += text.size();
     parts.push_back({std::move(text), static_cast<int64_t>(begin), static_cast<int64_t>(end)});
     begin = end;
   }
@@ -46,7 +55,7 @@ void join(WordTokens& first, const WordTokens& second) {
 
 void join_punctuation(std::vector<WordTokens>& words) {
   std::vector<WordTokens> joined;
-  bool open = false;  // the last word is opening punctuation
+  bool open = false;  // the last word is opening punctuation or a space, which belong to the next
   for (const WordTokens& word : words) {
     const std::string_view mark = without_spaces(word.text);
     const bool closes = !mark.empty() && !word.text.starts_with(' ') && kClosing.find(mark) != mark.npos;
@@ -55,7 +64,7 @@ void join_punctuation(std::vector<WordTokens>& words) {
     } else {
       joined.push_back(word);
     }
-    open = !mark.empty() && word.text.starts_with(' ') && kOpening.find(mark) != mark.npos;
+    open = word.text.starts_with(' ') && kOpening.find(mark) != mark.npos;
   }
   words = std::move(joined);
 }

@@ -12,8 +12,11 @@ namespace qkv::search {
 namespace {
 
 bool is_forced(const RunningRow& one) { return one.hypotheses.forced() != nullptr; }
+// Of the prefix and the first token after it.
 bool is_watched(const RunningRow& one) {
-  return is_forced(one) && one.hypotheses.request().on_prefix != nullptr;
+  const Request& request = one.hypotheses.request();
+  return request.on_prefix != nullptr && one.row == 0 &&
+         one.hypotheses.length() <= std::ssize(request.prefix);
 }
 
 // None if a row needs all logits.
@@ -59,13 +62,12 @@ std::vector<RowResult> select_of_all(Tensor logits, std::span<const RunningRow> 
     for (int64_t r = first; r < last; ++r) {
       const RunningRow& one = rows[static_cast<size_t>(r)];
       RowResult& result = results[static_cast<size_t>(r)];
-      if (is_forced(one) && !is_watched(one)) continue;
+      const bool watched = is_watched(one);
+      if (is_forced(one) && !watched) continue;
       const Tensor log_probabilities = scores.log_probabilities.slice_rows(r, 1);
       try {
-        if (is_watched(one)) {
-          one.hypotheses.request().on_prefix(one.hypotheses.length(), log_probabilities.values());
-          continue;
-        }
+        if (watched) one.hypotheses.request().on_prefix(one.hypotheses.length(), log_probabilities.values());
+        if (is_forced(one)) continue;
         result.step.top = most_likely(log_probabilities.values(), one.hypotheses.request().top);
         result.step.candidates = candidates_of(
             one.hypotheses, one.row,

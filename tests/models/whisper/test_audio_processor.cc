@@ -8,11 +8,10 @@
 #include "qkv/base/files.h"
 #include "tests/support/scratch.h"
 
+namespace qkv::testing {
 namespace {
 
-using namespace qkv;
 using namespace qkv::models;
-using namespace qkv::testing;
 
 std::string whisper_json(const std::string& name) {
   return read_file(std::filesystem::path(QKV_TEST_DATA) / "models" / "golden" / "audio" / name);
@@ -71,3 +70,4 @@ TEST(AudioProcessorConfig, RefusesOtherPreprocessing) {
 }
 
 }  // namespace
+}  // namespace qkv::testing

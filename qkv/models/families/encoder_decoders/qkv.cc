@@ -15,7 +15,7 @@ void table(const Fields& fields, Described<TransformerConfig>& model) {
       set_field(config, name, value);
     }
   });
-  fields.require("qkv", !config.reads_audio(), "mel_bins 0, as models of audio have Whisper's format");
+  fields.require("qkv", !config.reads_audio(), "sources of tokens, as whisper's format has those of audio");
   // For programs that only look for common fields.
   fields.derive("vocab_size", config.source_vocabulary);
   fields.derive("d_model", config.d_model);
