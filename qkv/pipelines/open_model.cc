@@ -58,7 +58,7 @@ KindText text_of(FolderKind kind) {
     case FolderKind::translation:
       break;
   }
-  return {"an encoder-decoder", names_of_encoder_decoders(false), "qkv translate"};
+  return {"an encoder-decoder of texts", names_of_encoder_decoders(false), "qkv translate"};
 }
 
 void require_kind(const path& folder, FolderKind wanted, FolderKind found) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <sstream>
 
+#include "qkv/models/speech_model.h"
 #include "qkv/pipelines/classify.h"
 #include "qkv/pipelines/embed.h"
 #include "qkv/pipelines/fill_mask.h"

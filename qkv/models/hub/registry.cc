@@ -19,10 +19,10 @@ TranslationFamily blenderbot_family();
 TranslationFamily whisper_family();
 
 std::span<const TranslationFamily> translation_families() {
-  // qkv's fits every model of texts; those after it are for folders of theirs.
-  static const std::array kFamilies{t5_family(),         marian_family(), whisper_family(), qkv_family(),
-                                    bart_family(),       mbart_family(),  m2m_100_family(), pegasus_family(),
-                                    blenderbot_family(), mt5_family()};
+  // qkv's fits every model; those after it are for folders of theirs.
+  static const std::array kFamilies{t5_family(),    marian_family(),  qkv_family(),     bart_family(),
+                                    mbart_family(), m2m_100_family(), pegasus_family(), blenderbot_family(),
+                                    mt5_family(),   whisper_family()};
   return kFamilies;
 }
 
