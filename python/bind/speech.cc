@@ -246,7 +246,7 @@ class SpeechModel {
           tick();
           go_on({.audio = started, .job = of_audio(started, count, [&] {
                                      return std::make_shared<TranscriptionJob>(
-                                         transcriber_.start(sounds[started].read(), options, started));
+                                         transcriber_.start(sounds[started].read(), options));
                                    })});
         }
         if (running.empty()) continue;

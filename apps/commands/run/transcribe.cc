@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "apps/cli/field_options.h"
 #include "apps/decode_options.h"
@@ -102,7 +103,8 @@ fs::path output_file(const TranscribeArguments& arguments, const std::string& fi
   const std::string ending = arguments.format == TranscriptFormat::text
                                  ? "txt"
                                  : field_text(words(arguments.format), arguments.format);
-  return fs::path(arguments.output) / fs::path(file).stem().concat("." + ending);
+  const fs::path stem = file == "-" ? fs::path("stdin") : fs::path(file).stem();
+  return fs::path(arguments.output) / concat(stem.string(), ".", ending);
 }
 
 void require_own_files(const TranscribeArguments& arguments) {
@@ -125,6 +127,63 @@ std::vector<std::string> files_of_stdin() {
   return files;
 }
 
+// The bytes of stdin, such as those of ffmpeg.
+data::Audio audio_of_stdin() {
+  std::string bytes;
+  std::vector<char> block(1 << 20);
+  while (std::cin.read(block.data(), std::ssize(block)) || std::cin.gcount() > 0) {
+    bytes.append(block.data(), static_cast<size_t>(std::cin.gcount()));
+    if (std::ssize(bytes) > data::kMaxAudioFileBytes)
+      throw DataError(concat("stdin: expected at most ", data::kMaxAudioFileBytes, " bytes, found more"));
+  }
+  return data::decode_audio(bytes, "stdin");
+}
+
+// Prints and writes transcripts: to files as soon as there are any, to stdout in the order of the files.
+class Transcripts {
+ public:
+  explicit Transcripts(const TranscribeArguments& arguments)
+      : arguments_(arguments), waiting_(arguments.files.size()) {}
+
+  void add(size_t file, const Transcription& result) {
+    waiting_[file] = result;
+    if (!arguments_.output.empty() && result.error.empty())
+      write_file_atomically(output_file(arguments_, arguments_.files[file]),
+                            pipelines::transcript(result, arguments_.format));
+    for (; next_ < waiting_.size() && waiting_[next_]; ++next_) {
+      print(next_, *waiting_[next_]);
+      waiting_[next_] = Transcription();  // printed
+    }
+    flush_stdout();
+  }
+  size_t failed() const { return failed_; }
+
+ private:
+  void print(size_t file, const Transcription& one) {
+    const std::string& name = arguments_.files[file];
+    const bool text = arguments_.format == TranscriptFormat::text, several = waiting_.size() > 1;
+    if (!one.error.empty()) {
+      ++failed_;
+      flush_stdout();
+      const bool named = one.error.starts_with(name) || one.error.starts_with("stdin: ");
+      std::cerr << "qkv: " << (named ? "" : name + ": ") << one.error << '\n';
+    }
+    if (!arguments_.output.empty()) return;
+    if (arguments_.format == TranscriptFormat::json) {
+      std::cout << pipelines::with_line(static_cast<int64_t>(file) + 1, to_json(one), name) << '\n';
+    } else if (text && several) {
+      for (const TranscribedSegment& segment : one.segments)
+        std::cout << name << '\t' << segment_line(segment, arguments_.times) << '\n';
+    } else if (!text && one.error.empty()) {
+      std::cout << pipelines::transcript(one, arguments_.format);
+    }
+  }
+
+  const TranscribeArguments& arguments_;
+  std::vector<std::optional<Transcription>> waiting_;  // for those before
+  size_t next_ = 0, failed_ = 0;
+};
+
 void transcribe(TranscribeArguments arguments) {
   if (arguments.files.empty()) arguments.files = files_of_stdin();
   if (arguments.json) arguments.format = TranscriptFormat::json;
@@ -138,6 +197,7 @@ void transcribe(TranscribeArguments arguments) {
   const pipelines::TranscribeOptions options = options_of(transcriber, arguments);
   if (to_files) make_writable_folder(arguments.output);
   Rate rate(count);
+  Transcripts transcripts(arguments);
   size_t shown = 0;  // segments of a single file
   const bool streams = count == 1 && text && !to_files;
   pipelines::TranscribeRun run{.engine = arguments.search.engine.engine,
@@ -152,37 +212,19 @@ void transcribe(TranscribeArguments arguments) {
     }
     rate.update(file, job);
   };
-  const std::vector<Transcription> results = transcriber(
-      count, [&](size_t i) { return data::read_audio(arguments.files[i]); }, options, run);
-  rate.clear();
-  size_t failed = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const Transcription& one = results[i];
-    const std::string& file = arguments.files[i];
-    if (!one.error.empty()) {
-      ++failed;
-      flush_stdout();
-      const bool named = one.error.starts_with(file);
-      std::cerr << "qkv: " << (named ? "" : file + ": ") << one.error << '\n';
-    }
-    if (to_files) {
-      if (one.error.empty())
-        write_file_atomically(output_file(arguments, file), pipelines::transcript(one, arguments.format));
-    } else if (arguments.format == TranscriptFormat::json) {
-      std::cout << pipelines::with_line(static_cast<int64_t>(i) + 1, to_json(one), file) << '\n';
-    } else if (!streams && text) {
-      for (const TranscribedSegment& segment : one.segments)
-        std::cout << file << '\t' << segment_line(segment, arguments.times) << '\n';
-    } else if (!streams && one.error.empty()) {
-      std::cout << pipelines::transcript(one, arguments.format);
-    }
-  }
-  flush_stdout();
-  if (failed > 0) {
-    if (count > 1)
-      std::cerr << "qkv: " << failed << " of " << counted(std::ssize(results), "files") << " failed\n";
-    throw ExitStatus{1};
-  }
+  run.on_done = [&](size_t file, const Transcription& result) {
+    rate.clear();
+    transcripts.add(file, result);
+  };
+  const auto audio = [&](size_t i) {
+    return arguments.files[i] == "-" ? audio_of_stdin() : data::read_audio(arguments.files[i]);
+  };
+  transcriber(count, audio, options, run);
+  if (transcripts.failed() == 0) return;
+  if (count > 1)
+    std::cerr << "qkv: " << transcripts.failed() << " of " << counted(static_cast<int64_t>(count), "files")
+              << " failed\n";
+  throw ExitStatus{1};
 }
 
 }  // namespace
@@ -195,11 +237,12 @@ void add_transcribe(Command& app) {
       "files,\n"
       "each line follows the file's name and a tab. Windows of several files are decoded together.",
       "qkv transcribe whisper-small talk.mp3\n  qkv transcribe whisper-small talk.mp3 --times --language de\n"
-      "  qkv transcribe whisper-small *.flac --format srt --output subtitles");
+      "  qkv transcribe whisper-small *.flac --format srt --output subtitles\n"
+      "  ffmpeg -i film.mkv -f wav - | qkv transcribe whisper-small - --format srt > film.srt");
   const auto arguments = std::make_shared<TranscribeArguments>();
   add_model_argument(*command, arguments->model, ModelPath::folder);
   add_option(*command, "files", arguments->files, "FILE",
-             "Audio files (default: those named in lines of stdin)");
+             "Audio files; -: the bytes of stdin (default: those named in lines of stdin)");
   add_load_options(*command, arguments->load);
   add_choice(
       *command, "--format", arguments->format,

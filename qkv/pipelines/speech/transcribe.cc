@@ -429,6 +429,10 @@ std::vector<Transcription> Transcriber::operator()(size_t count,
     TranscriptionJob job;
   };
   std::map<uint64_t, Running> running;  // by the engine's id
+  const auto end = [&](size_t at, Transcription result) {
+    results[at] = std::move(result);
+    if (run.on_done) run.on_done(at, results[at]);
+  };
   // Submits the next window, or ends the audio.
   const auto go_on = [&](Running one) {
     while (true) {
@@ -443,16 +447,19 @@ std::vector<Transcription> Transcriber::operator()(size_t count,
       }
     }
     if (run.on_progress) run.on_progress(one.audio, one.job);
-    results[one.audio] = one.job.transcription();
+    end(one.audio, one.job.transcription());
   };
   size_t started = 0;
   while (started < count || !running.empty()) {
     for (; started < count && std::ssize(running) < kWindows; ++started) {
+      std::optional<TranscriptionJob> job;
       try {
-        go_on({started, start(audio(started), options, started)});
+        job.emplace(start(audio(started), options));
       } catch (const Error& error) {
-        results[started].error = error.what();
+        end(started, {.error = error.what()});
+        continue;
       }
+      go_on({started, std::move(*job)});
     }
     for (const search::Decoded& decoded : engine.step()) {
       Running one = std::move(running.extract(decoded.request_id).mapped());

@@ -130,6 +130,8 @@ struct TranscribeRun {
   search::StepModelOptions step_model = {};
   // Called after each step of an audio, whose segments so far the job has, and at its end.
   std::function<void(size_t audio, const TranscriptionJob& job)> on_progress = {};
+  // Called with each result as soon as there is one, in any order.
+  std::function<void(size_t audio, const Transcription& result)> on_done = {};
 };
 
 // Const: safe to use from several threads.
@@ -159,7 +161,7 @@ class Transcriber {
   TranscriptionJob start(const data::Audio& audio, const TranscribeOptions& options, uint64_t key = 0) const;
 
   // One transcription each, in order; windows of several are decoded together. A transcription depends on
-  // its audio, key (its index) and options alone.
+  // its audio and options alone.
   std::vector<Transcription> operator()(std::span<const data::Audio> audios, const TranscribeOptions& options,
                                         const TranscribeRun& run = {}) const;
   // Likewise of `count` audios, which audio(i) returns when their turn comes; an Error that it throws is that

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "qkv/data/audio/audio.h"
 #include "qkv/io/safetensors.h"
@@ -118,6 +119,24 @@ TEST_F(TranscribeCommand, WritesAFileForEach) {
   expect_parts(outcome.err, {path("bad.wav"), "1 of 2 files failed"});
   EXPECT_FALSE(fs::exists(scratch_ / "out2/bad.txt"));
   EXPECT_EQ(content("out2/short.txt"), content("out/short.txt"));
+}
+
+// With sampling: the random numbers do not depend on the place of a file.
+TEST_F(TranscribeCommand, ReadsTheBytesOfStdin) {
+  const std::string bytes = read_file(scratch_ / "talk.flac"), options = " --language de --times";
+  const std::string expected = transcribe("@/talk.flac", {}, options);
+  ASSERT_FALSE(expected.empty());
+  EXPECT_EQ(transcribe("-", bytes, options), expected);
+  const std::string both = transcribe("@/short.wav -", bytes, options);
+  std::string found;
+  std::istringstream lines(both);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("-\t")) found += line.substr(2) + "\n";
+  }
+  EXPECT_EQ(found, expected);
+  transcribe("- --format srt --output @/out", bytes);
+  EXPECT_EQ(read_file(scratch_ / "out/stdin.srt"), transcribe("@/talk.flac --format srt"));
+  expect_transcribe_refused("-", 1, {"qkv: stdin: expected a WAV"}, "no sound");
 }
 
 TEST_F(TranscribeCommand, RefusesFoldersThatItCannotWrite) {

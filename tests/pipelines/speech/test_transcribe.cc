@@ -393,11 +393,11 @@ TEST(Transcriber, ResultsDoNotDependOnOtherAudiosOrThreads) {
   for (size_t i = 0; i < audios.size(); ++i)
     expect_same_result(threaded[i], expected[i], concat("audio ", i));
   set_threads(before);
-  // Alone, in an engine of its own, with the same key.
+  // Alone, in an engine of its own.
   for (size_t i = 0; i < audios.size(); ++i) {
     if (i == 5) continue;
     search::Engine engine = tiny().make_engine({.batch_tokens = 1});
-    TranscriptionJob job = tiny().start(audios[i], options, i);
+    TranscriptionJob job = tiny().start(audios[i], options);
     while (auto request = job.next()) {
       engine.submit(std::move(*request));
       while (!engine.idle())
