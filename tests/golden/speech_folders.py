@@ -188,7 +188,7 @@ def whisper_tiny(folder, model):
 
 def whisper_tiny_en(folder, model):
     ids, size = tokenizer(folder, multilingual=False)
-    model(folder, config(ids, size), tune=varied)
+    model(folder, config(ids, size, apply_spec_augment=True), tune=varied)
     generation(folder, ids, multilingual=False)
     processor(folder, 80)
     return transcriptions(folder, [(["--words"], {}), (["--beam", "2", "--max-new-tokens", "12"], {"num_beams": 2, "max_new_tokens": 12})])

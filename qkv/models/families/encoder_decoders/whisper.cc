@@ -22,11 +22,11 @@ void table(const Fields& fields, Described<TransformerConfig>& model) {
   config.target_vocabulary = common.source_vocabulary;
   config.embedding_dropout = config.dropout;
   fields.expect("tie_word_embeddings", true);
-  fields.expect("apply_spec_augment use_weighted_layer_sum", false);
+  // Of training, of a classifier, and of generation_config.json.
   fields.irrelevant(
-      "begin_suppress_tokens classifier_proj_size forced_decoder_ids mask_feature_length "
+      "apply_spec_augment begin_suppress_tokens classifier_proj_size forced_decoder_ids mask_feature_length "
       "mask_feature_min_masks mask_feature_prob mask_time_length mask_time_min_masks mask_time_prob "
-      "max_length median_filter_width num_key_value_heads suppress_tokens");
+      "max_length median_filter_width num_key_value_heads suppress_tokens use_weighted_layer_sum");
 }
 
 WeightMap weight_map(const TransformerConfig& config) {
