@@ -3,7 +3,7 @@
     python tests/interop/serve_clients.py build/release/bin/qkv
 
 Needs scripts/packages-pypi.txt from PyPI, and Debian's wrk. Starts a server with the small folders of the tests and checks:
-OpenAI's client (models, completions, chats, tools, streams, embeddings, errors), LibreTranslate's, Hugging Face's InferenceClient, the
+OpenAI's client (models, completions, chats, tools, streams, embeddings, speech, errors), LibreTranslate's, Hugging Face's InferenceClient, the
 metrics' format, a client that leaves its stream, several hundred mixed requests at a time against the command line's results,
 64 connections of wrk, and every route of the OpenAPI document with schemathesis: no answer 5xx, none that the document does not
 describe.
@@ -24,7 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = {"marian": ROOT / "tests/pipelines/golden/marian"} | {
-    name: ROOT / "tests/models/golden" / name for name in ("llama", "bert_texts", "bert_tokens", "bert_spans", "bert_masked", "vit_images")}
+    name: ROOT / "tests/models/golden" / name for name in ("llama", "bert_texts", "bert_tokens", "bert_spans", "bert_masked", "vit_images")} | {
+    "whisper": ROOT / "tests/apps/golden/hub/whisper-tiny"}
 CHAT_TEMPLATE = ("{{ bos_token }}{% for message in messages %}{{ ' two ' if message.role == 'user' else ' three ' }}{{ message.content }}"
                  "{{ eos_token }}{% endfor %}{% if add_generation_prompt %} three {% endif %}")
 TEXTS = ["twenty-one", "forty", "three hundred forty-two", "one", "ninety-nine", "two hundred"]
@@ -147,6 +148,32 @@ def openai_chats(url):
     more = client.chat.completions.create(model="chat", messages=[*USER, whole.choices[0].message, {"role": "user", "content": [
         {"type": "text", "text": "a dog"}]}], max_tokens=4, temperature=0, extra_body={"chat_template_kwargs": {"enable_thinking": False}})
     check(more.usage.prompt_tokens > whole.usage.prompt_tokens, "openai: chat, a second turn")
+
+
+def openai_speech(url, qkv):
+    import openai
+    client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+    talk = ROOT / "tests/apps/golden/audio/talk.flac"
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run([qkv, "transcribe", str(FOLDERS["whisper"]), str(talk), "--language", "de", "--words", "--format", "json", "--output",
+                        scratch], check=True, capture_output=True)
+        known = json.loads((Path(scratch) / "talk.json").read_text())
+    asked = dict(model="whisper", file=talk, language="de")
+    found = client.audio.transcriptions.create(**asked, response_format="verbose_json", timestamp_granularities=["word", "segment"])
+    check([(one.text, one.start, one.end) for one in found.segments] == [(one["text"], one["begin"], one["end"]) for one in known["segments"]],
+          "openai: transcriptions, segments")
+    check([(word.word, word.start) for word in found.words] == [(word["text"], word["begin"]) for one in known["segments"]
+                                                                for word in one["words"]], "openai: transcriptions, words")
+    check(client.audio.transcriptions.create(**asked).text == known["text"] == found.text, "openai: transcriptions")
+    streamed = [event for event in client.audio.transcriptions.create(**asked, stream=True)]
+    check("".join(event.delta for event in streamed[:-1]) == streamed[-1].text == known["text"], "openai: transcriptions, streamed")
+    check(client.audio.transcriptions.create(**asked, response_format="srt").startswith("1\n00:"), "openai: transcriptions, srt")
+    check(client.audio.translations.create(model="whisper", file=talk).text != "", "openai: translations")
+    try:
+        client.audio.transcriptions.create(**asked | {"language": "klingon"})
+        check(False, "openai: transcriptions, BadRequestError")
+    except openai.BadRequestError as error:
+        check("klingon" in error.body["message"], "openai: transcriptions, BadRequestError")
 
 
 def openai_answers_in_json(url):
@@ -315,6 +342,7 @@ def main():
         openai_chats(url)
         openai_answers_in_json(url)
         openai_calls_of_tools(url)
+        openai_speech(url, qkv)
         libretranslate_client(url, qkv)
         inference_client(url)
         leaving_client(url)

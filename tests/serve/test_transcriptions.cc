@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -183,6 +184,16 @@ TEST(Transcriptions, RefuseWhatTheyCannotRead) {
   deaf.folders = {{"reads", golden_folder("llama")}};
   Service other(deaf);
   EXPECT_EQ(ask(other, form(kTranscriptions, talk())).status, 400);
+}
+
+TEST(Transcriptions, TheDocumentHasTheKindOfModel) {
+  Service service(hearing());
+  const json models = json_of(ask(service, {.method = "GET", .path = "/v1/models"}))["data"];
+  EXPECT_EQ(models[0]["kind"], "speech");
+  EXPECT_EQ(models[0]["tasks"], json::array({"transcribe"}));
+  const json document = json_of(ask(service, {.method = "GET", .path = "/openapi.json"}));
+  const json kinds = document["components"]["schemas"]["Model"]["properties"]["kind"]["enum"];
+  for (const json& model : models) EXPECT_NE(std::ranges::find(kinds, model["kind"]), kinds.end());
 }
 
 // A second of silence is no text, and no error.

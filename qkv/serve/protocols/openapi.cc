@@ -22,7 +22,7 @@ constexpr auto kComponents = std::to_array<std::pair<const char*, const char*>>(
     {"Labels", "[{label: string, probability: number}]"},
     {"Model",
      R"({id: string, object: "model", created: integer, owned_by: string,
-  kind: "translation" | "language" | "text" | "image" | "image-text", tasks: [string], mask_token?: string, images?: boolean,
+  kind: "translation" | "language" | "text" | "image" | "image-text" | "speech", tasks: [string], mask_token?: string, images?: boolean,
   sentence_transformers?: boolean})"},
     {"Pair", "[string](1..2) 'A text, or a pair of texts.'"},
     {"Statistics",
