@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "qkv/base/files.h"
@@ -150,6 +152,26 @@ TEST(Transcriptions, OfSeveralClientsAreThoseOfEachAlone) {
   Service narrow(hearing(1));
   EXPECT_EQ(json_of(ask(narrow, form(kTranscriptions, talk(), {{"language", "fr"}})))["text"],
             whole(expected("fr")));
+}
+
+// More than have begun at a time, of clients that leave at any moment: no place is lost.
+TEST(Transcriptions, ManyWaitForAPlace) {
+  Service service(hearing());
+  const std::string text = whole(expected("de"));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::shared_ptr<FakeReply>> replies;
+    for (int i = 0; i < 40; ++i)
+      replies.push_back(start(service, form(kTranscriptions, talk(), {{"language", "de"}})));
+    for (size_t i = 0; i < replies.size(); ++i) {
+      if (i % 4 != 3) replies[i]->leave();
+      if (i % 10 == 5) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    for (size_t i = 3; i < replies.size(); i += 4) EXPECT_EQ(json_of(replies[i]->wait())["text"], text) << i;
+  }
+  // Files that cannot be read give their places back, too.
+  for (int i = 0; i < 20; ++i)
+    expect_error(ask(service, form(kTranscriptions, "RIFF, but no sound")), 400, {"file"});
+  EXPECT_EQ(json_of(ask(service, form(kTranscriptions, talk(), {{"language", "de"}})))["text"], text);
 }
 
 TEST(Transcriptions, RefuseWhatTheyCannotRead) {

@@ -28,6 +28,7 @@
 #include "qkv/pipelines/zero_shot/zero_shot.h"
 #include "qkv/serve/work/decode_worker.h"
 #include "qkv/serve/work/encode_worker.h"
+#include "qkv/serve/work/places.h"
 #include "qkv/serve/work/serial_worker.h"
 
 namespace qkv::serve {
@@ -108,12 +109,16 @@ class ServedModel {
   TextWorker* text_encoder() { return text_encoder_.get(); }
   ImageWorker* image_encoder() { return image_encoder_.get(); }
   SerialWorker& serial() { return *serial_; }
+  // Of transcriptions, whose features and windows take memory.
+  Places& transcriptions() { return transcriptions_; }
 
   // The counters of each worker: "decode", "encode", "serial".
   void for_each_worker(
       const std::function<void(const char* worker, const WorkerCounters& counters)>& use) const;
 
  private:
+  static constexpr size_t kTranscriptions = 16;  // at a time
+
   std::string name_;
   std::filesystem::path folder_;
   std::string kind_;
@@ -128,6 +133,7 @@ class ServedModel {
   std::unique_ptr<TextWorker> text_encoder_;
   std::unique_ptr<ImageWorker> image_encoder_;
   std::unique_ptr<SerialWorker> serial_;
+  Places transcriptions_{kTranscriptions};
 };
 
 using ModelHandle = std::shared_ptr<ServedModel>;

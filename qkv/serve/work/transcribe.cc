@@ -19,16 +19,34 @@ class Work : public std::enable_shared_from_this<Work> {
         on_progress_(std::move(on_progress)),
         done_(std::move(done)) {}
 
+  ~Work() {
+    if (entered_) model_.transcriptions().leave();
+  }
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  // Waits for a place first: what waits is a file, what has begun also features and the rows of a window.
   void begin() {
     serially(QueueLimit::counts, [this] {
-      const data::Audio audio = data::decode_audio(file_, "file", model_.audio_seconds());
-      file_ = {};
-      job_.emplace(model_.pipelines().transcriber->start(audio, options_));
-      go_on();
+      model_.transcriptions().enter(call_, [self = shared_from_this()] {
+        self->entered_ = true;
+        try {
+          self->serially(QueueLimit::ignored, [self = self.get()] { self->read_file(); });
+        } catch (...) {
+          self->end(std::current_exception());
+        }
+      });
     });
   }
 
  private:
+  void read_file() {
+    const data::Audio audio = data::decode_audio(file_, "file", model_.audio_seconds());
+    file_ = {};
+    job_.emplace(model_.pipelines().transcriber->start(audio, options_));
+    go_on();
+  }
+
   // Runs on the serial worker's thread; an error ends the work.
   void serially(QueueLimit limit, std::function<void()> run) {
     const auto self = shared_from_this();
@@ -74,7 +92,7 @@ class Work : public std::enable_shared_from_this<Work> {
   OnTranscribed on_progress_;
   TranscriptionDone done_;
   std::optional<pipelines::TranscriptionJob> job_;
-  bool ended_ = false;
+  bool entered_ = false, ended_ = false;
 };
 
 }  // namespace

@@ -1,0 +1,63 @@
+#pragma once
+// Places for works that hold much memory.
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "qkv/serve/work/call.h"
+#include "qkv/serve/work/fair_queue.h"
+
+namespace qkv::serve {
+
+// At most so many works at a time; others wait, fair to clients. Thread-safe.
+class Places {
+ public:
+  explicit Places(size_t places) : free_(places) {}
+
+  // Calls begin() at once if there is a free place, else when one becomes free, on the thread that calls
+  // leave(). A call that is cancelled before is dropped. Each begin() is followed by one leave(). begin()
+  // must not throw.
+  void enter(const CallHandle& call, std::function<void()> begin) {
+    std::optional<uint64_t> id;
+    {
+      const std::lock_guard lock(mutex_);
+      if (free_ == 0) {
+        id = entered_++;
+        waiting_.push(
+            {.id = *id, .client = call->client(), .deadline = call->deadline(), .job = std::move(begin)});
+      } else {
+        --free_;
+      }
+    }
+    if (!id) return begin();
+    call->on_cancel([this, one = *id] { drop(one); });
+  }
+
+  void leave() {
+    std::optional<Queue::Entry> next;
+    {
+      const std::lock_guard lock(mutex_);
+      next = waiting_.pop();
+      if (!next) ++free_;
+    }
+    if (next) next->job();
+  }
+
+ private:
+  using Queue = FairQueue<std::function<void()>>;
+
+  void drop(uint64_t id) {
+    Queue::Entries dropped;  // destroyed after the lock
+    const std::lock_guard lock(mutex_);
+    dropped = waiting_.remove_if([id](const auto& entry) { return entry.id == id; });
+  }
+
+  std::mutex mutex_;
+  Queue waiting_;  // guarded, as are the next two
+  size_t free_;
+  uint64_t entered_ = 0;
+};
+
+}  // namespace qkv::serve
