@@ -92,7 +92,7 @@ class Rate {
 };
 
 std::string segment_line(const TranscribedSegment& segment, bool times) {
-  const std::string text = pipelines::line_of(segment);
+  std::string text = pipelines::line_of(segment);
   if (!times) return text;
   return concat("[", pipelines::time_text(segment.begin), " --> ", pipelines::time_text(segment.end), "] ",
                 text);
