@@ -19,20 +19,19 @@ class Places {
   // Calls begin() at once if there is a free place, else when one becomes free, on the thread that calls
   // leave(). A call that is cancelled before is dropped. Each begin() is followed by one leave(). begin()
   // must not throw.
-  void enter(const CallHandle& call, std::function<void()> begin) {
-    std::optional<uint64_t> id;
+  void enter(const CallHandle& call, const std::function<void()>& begin) {
+    uint64_t id = 0;  // of those that wait
     {
       const std::lock_guard lock(mutex_);
-      if (free_ == 0) {
-        id = entered_++;
-        waiting_.push(
-            {.id = *id, .client = call->client(), .deadline = call->deadline(), .job = std::move(begin)});
-      } else {
+      if (free_ > 0) {
         --free_;
+      } else {
+        id = ++waited_;
+        waiting_.push({.id = id, .client = call->client(), .deadline = call->deadline(), .job = begin});
       }
     }
-    if (!id) return begin();
-    call->on_cancel([this, one = *id] { drop(one); });
+    if (id == 0) return begin();
+    call->on_cancel([this, id] { drop(id); });
   }
 
   void leave() {
@@ -57,7 +56,7 @@ class Places {
   std::mutex mutex_;
   Queue waiting_;  // guarded, as are the next two
   size_t free_;
-  uint64_t entered_ = 0;
+  uint64_t waited_ = 0;
 };
 
 }  // namespace qkv::serve
