@@ -61,7 +61,7 @@ std::string lower(std::string_view text) {
 }  // namespace
 
 std::string language_code(std::string_view name) {
-  const std::string text = lower(name);
+  std::string text = lower(name);
   for (const std::span<const Pair> names :
        {std::span<const Pair>(kNames), std::span<const Pair>(kOtherNames)}) {
     const auto found = std::ranges::find(names, text, &Pair::second);

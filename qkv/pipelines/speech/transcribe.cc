@@ -27,7 +27,7 @@ constexpr int64_t kWindows = 8;
 // Above this temperature, text is not what later windows continue.
 constexpr double kMaxTrustedTemperature = 0.5;
 
-std::string trimmed(std::string text) {
+std::string trimmed(const std::string& text) {
   const size_t begin = text.find_first_not_of(" \n"), end = text.find_last_not_of(" \n");
   return begin == text.npos ? std::string() : text.substr(begin, end - begin + 1);
 }
