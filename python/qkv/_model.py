@@ -6,7 +6,6 @@ import atexit
 import copy
 import json
 import os
-import secrets
 import string
 import threading
 import weakref
@@ -258,7 +257,9 @@ def _close_all() -> None:
 
 def _call_id() -> str:
     # Nine letters and digits, as Mistral's templates require.
-    return "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(9))
+    letters = string.ascii_lowercase + string.digits
+    # Not by `secrets`, which imports hashlib and with it OpenSSL.
+    return "".join(letters[byte % len(letters)] for byte in os.urandom(9))
 
 
 class Stream(Iterator[str]):
