@@ -24,9 +24,6 @@ using Samples = nb::ndarray<nb::ro>;
 // JSON, and the token ids of each segment.
 using Known = std::pair<std::string, std::vector<std::vector<int32_t>>>;
 
-// Windows that one call has in the engine.
-constexpr size_t kWindows = 8;
-
 // Calls function(), whose errors name the audio, of several.
 template <class Function>
 auto of_audio(size_t index, size_t count, const Function& function) {
@@ -151,19 +148,6 @@ Known known_of(const Transcription& transcription) {
   return known;
 }
 
-// The request to decode next. Its callback may be called while the engine has it, also for a caller that has
-// gone: it keeps the job.
-std::optional<search::Request> next_request(const std::shared_ptr<TranscriptionJob>& job) {
-  std::optional<search::Request> request = job->next();
-  if (request && request->on_prefix) {
-    request->on_prefix = [job, call = std::move(request->on_prefix)](
-                             int64_t place, std::span<const float> log_probabilities) {
-      call(place, log_probabilities);
-    };
-  }
-  return request;
-}
-
 class SpeechModel {
  public:
   SpeechModel(std::shared_ptr<const models::SpeechModel> model, const OpenOptions& options)
@@ -232,7 +216,7 @@ class SpeechModel {
     Ticker tick;
     const auto go_on = [&](Running one) {
       tick();
-      if (auto request = next_request(one.job)) {
+      if (auto request = one.job->next()) {
         one.ticket = engine_.submit({std::move(*request)})[0];
         running.push_back(std::move(one));
         return;
@@ -242,7 +226,7 @@ class SpeechModel {
     };
     try {
       for (size_t started = 0; started < count || !running.empty();) {
-        for (; started < count && running.size() < kWindows; ++started) {
+        for (; started < count && std::ssize(running) < pipelines::kWindowsTogether; ++started) {
           tick();
           go_on({.audio = started, .job = of_audio(started, count, [&] {
                                      return std::make_shared<TranscriptionJob>(
@@ -299,7 +283,7 @@ class TranscriptionStream {
       if (returned_ < found.segments.size()) return known_of({.segments = {found.segments[returned_++]}});
       if (finished_) break;
       if (!ticket_) {
-        auto request = next_request(job_);
+        auto request = job_->next();
         if (!request) {
           finished_ = true;
           require_result(found.error, 0, 1);

@@ -2,7 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,31 @@ import qkv
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / "tests" / "models" / "golden"
 MARIAN = ROOT / "tests" / "pipelines" / "golden" / "marian"
+
+
+def expect_other_threads_run(work):
+    """While a thread runs work()."""
+    done = threading.Event()
+    worker = threading.Thread(target=lambda: (work(), done.set()))
+    worker.start()
+    turns = 0
+    while not done.is_set():
+        turns += 1
+        time.sleep(0.001)
+    worker.join()
+    assert turns > 10
+
+
+def expect_interrupted(program, answer):
+    """Ctrl-C ends a program that prints "ready" before its work, and this line at its end."""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert process.stdout.readline() == answer + "\n"
+        assert time.monotonic() - began < 5
+    assert process.returncode == 0
 
 
 @pytest.fixture(scope="session")

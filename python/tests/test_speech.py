@@ -5,17 +5,15 @@ import io
 import json
 import pickle
 import re
-import signal
 import subprocess
 import sys
 import threading
-import time
 import wave
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import MODELS, ROOT
+from conftest import MODELS, ROOT, expect_interrupted, expect_other_threads_run
 from test_models import without_line
 
 import qkv
@@ -318,16 +316,8 @@ def test_the_documents_example_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_other_threads_run_while_one_transcribes(model, samples):
-    done = threading.Event()
     many = [(np.tile(samples, 4), RATE)] * 8
-    worker = threading.Thread(target=lambda: (model.transcribe(many), done.set()))
-    worker.start()
-    turns = 0
-    while not done.is_set():
-        turns += 1
-        time.sleep(0.001)
-    worker.join()
-    assert turns > 10
+    expect_other_threads_run(lambda: model.transcribe(many))
 
 
 def test_ctrl_c_ends_a_transcription():
@@ -341,14 +331,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", len(model.transcribe({str(TALK)!r}).segments) > 0, flush=True)
 """
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        assert process.stdout.readline() == "interrupted True\n"
-        assert time.monotonic() - began < 5
-    assert process.returncode == 0
+    expect_interrupted(program, "interrupted True")
 
 
 def test_the_interpreter_ends_without_a_warning_while_streams_are_open():

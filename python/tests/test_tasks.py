@@ -2,16 +2,14 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import MARIAN, MODELS, ROOT
+from conftest import MARIAN, MODELS, ROOT, expect_interrupted, expect_other_threads_run
 from test_models import PROMPTS, TEXTS, without_line
 
 import qkv
@@ -281,16 +279,7 @@ def test_several_threads_encode_and_generate_at_once(encoder, language):
 
 
 def test_other_threads_run_while_one_computes(encoder):
-    texts = TEXTS * 4000
-    done = threading.Event()
-    worker = threading.Thread(target=lambda: (encoder.encode(texts), done.set()))
-    worker.start()
-    turns = 0
-    while not done.is_set():
-        turns += 1
-        time.sleep(0.001)
-    worker.join()
-    assert turns > 10
+    expect_other_threads_run(lambda: encoder.encode(TEXTS * 4000))
 
 
 @pytest.mark.parametrize("work", ["encode", "generate"])
@@ -308,14 +297,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        assert process.stdout.readline() == "interrupted\n"
-        assert time.monotonic() - began < 5
-    assert process.returncode == 0
+    expect_interrupted(program, "interrupted")
 
 
 def test_a_forked_child_uses_the_model(encoder, language):

@@ -13,6 +13,7 @@
 #include "qkv/models/gguf/gguf_model.h"
 #include "qkv/models/hub/model_file.h"
 #include "qkv/pipelines/search_defaults.h"
+#include "qkv/text/lines.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -115,13 +116,8 @@ std::pair<JsonValue, std::string> tagged(const JsonValue& parts) {
 // The prompt up to the tag, and without spaces before it if the template removes those of a message.
 std::string cut_at_tag(std::string prompt, std::string_view content) {
   const std::string_view tag = kTag.substr(0, kTag.size() - 1);
-  const auto trimmed = [](std::string_view text) {
-    constexpr std::string_view kSpaces = " \t\n\v\f\r";
-    const size_t first = std::min(text.find_first_not_of(kSpaces), text.size());
-    return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
-  };
   const size_t at = prompt.rfind(tag);
-  if (at == prompt.npos || prompt.find(trimmed(content)) == prompt.npos) {
+  if (at == prompt.npos || prompt.find(text::trimmed(content)) == prompt.npos) {
     throw DataError(
         "continue_final_message: expected the last message in the prompt, found that the chat template "
         "changes or omits it");

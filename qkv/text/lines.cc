@@ -9,7 +9,14 @@
 
 namespace qkv::text {
 
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r\n\v\f") == line.npos; }
+bool is_blank(std::string_view line) { return line.find_first_not_of(kWhiteSpace) == line.npos; }
+
+std::string_view trimmed(std::string_view text, std::string_view characters) {
+  const size_t begin = text.find_first_not_of(characters);
+  return begin == text.npos ? text.substr(0, 0)
+                            : text.substr(begin, text.find_last_not_of(characters) + 1 - begin);
+}
+
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";

@@ -11,8 +11,12 @@
 
 namespace qkv::text {
 
-// Nothing but white space of ASCII.
+// White space of ASCII.
+inline constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
+// Nothing but white space.
 bool is_blank(std::string_view line);
+// The text without these characters at its ends.
+std::string_view trimmed(std::string_view text, std::string_view characters = kWhiteSpace);
 
 // Holds one line in memory at a time. Lines end in LF or CRLF, which is removed; the last one may lack it. A
 // byte order mark at the beginning of the file is skipped. Files may be compressed by gzip; "-" is stdin

@@ -22,6 +22,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+import running_server
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = {"marian": ROOT / "tests/pipelines/golden/marian"} | {
     name: ROOT / "tests/models/golden" / name for name in ("llama", "bert_texts", "bert_tokens", "bert_spans", "bert_masked", "vit_images")} | {
@@ -54,23 +56,6 @@ def chat_folder(parent):
     (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 4000}))
     (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)
     return folder
-
-
-def start(qkv):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen([qkv, "serve", *(f"{name}={folder}" for name, folder in FOLDERS.items()), "--port", str(port)],
-                               stderr=subprocess.PIPE, text=True)
-    for _ in range(500):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5)
-            return process, f"http://127.0.0.1:{port}"
-        except OSError:
-            if process.poll() is not None:
-                sys.exit(process.stderr.read())
-            time.sleep(0.02)
-    sys.exit("the server is not ready after 10 s")
 
 
 def post(url, path, body):
@@ -336,7 +321,7 @@ def main():
     qkv = sys.argv[1]
     scratch = tempfile.TemporaryDirectory()
     FOLDERS["chat"] = chat_folder(scratch.name)
-    process, url = start(qkv)
+    process, url = running_server.start(qkv, FOLDERS)
     try:
         openai_client(url)
         openai_chats(url)

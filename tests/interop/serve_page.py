@@ -13,9 +13,7 @@ import argparse
 import array
 import json
 import math
-import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +29,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 sys.path.insert(0, str(Path(__file__).parent))
+import running_server  # noqa: E402
 import serve_page_mock  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -749,24 +748,6 @@ def check_speech(page, server):
     page.console()
 
 
-def transcribing_server(qkv, body_bytes):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen([qkv, "serve", ROOT / "tests/apps/golden/hub/whisper-tiny", "--port", str(port), "--body-bytes", str(body_bytes)],
-                               stderr=subprocess.DEVNULL)
-    for _ in range(500):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5)
-            return process, f"http://127.0.0.1:{port}"
-        except OSError:
-            if process.poll() is not None:
-                break
-            time.sleep(0.02)
-    process.kill()
-    sys.exit("qkv serve does not run")
-
-
 def form(fields):
     """The body of a form, and its type."""
     parts = b"".join(b'--boundary\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), value) for name, value in fields)
@@ -776,7 +757,7 @@ def form(fields):
 def check_sound(page, qkv, folder):
     """Against a real server: transcripts, files of subtitles, the microphone, its limits, its headers."""
     old, limit = page.url, 500_000
-    process, page.url = transcribing_server(qkv, limit)
+    process, page.url = running_server.start(qkv, {"whisper-tiny": ROOT / "tests/apps/golden/hub/whisper-tiny"}, "--body-bytes", limit)
 
     def answer(*fields):
         data, kind = form([("file", TALK.read_bytes()), *((name, value.encode()) for name, value in fields)])

@@ -23,6 +23,7 @@ import threading
 import time
 from pathlib import Path
 
+import running_server
 from serve_clients import chat_folder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -233,22 +234,11 @@ def main():
     parser.add_argument("--quiet-clients", action="store_true", help="none that misbehave")
     args = parser.parse_args()
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     scratch = tempfile.TemporaryDirectory()
     FOLDERS["chat"] = chat_folder(scratch.name)
-    process = subprocess.Popen([args.qkv, "serve", *(f"{name}={folder}" for name, folder in FOLDERS.items()), "--port", str(port)],
-                               stderr=subprocess.PIPE, text=True)
+    process, url = running_server.start(args.qkv, FOLDERS)
+    port = int(url.rpartition(":")[2])
     try:
-        for _ in range(500):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                if process.poll() is not None:
-                    sys.exit(process.stderr.read())
-                time.sleep(0.02)
         run = Run(port, requests_with_answers(args.qkv, port))
         each = None if args.requests is None else -(-args.requests // args.clients)
         clients = [threading.Thread(target=run.good, args=(seed, each)) for seed in range(args.clients)]

@@ -51,7 +51,6 @@ pipelines::TranscribeOptions options_of(const pipelines::Transcriber& transcribe
                                         const TranscribeArguments& arguments) {
   pipelines::TranscribeOptions options = transcriber.default_options();
   arguments.given.apply(options);
-  // Words that no output may contain, as text.
   arguments.search.apply(options.search, transcriber.model().tokenizer);
   if (!arguments.temperatures.empty()) options.temperatures = listed_temperatures(arguments.temperatures);
   transcriber.check(options);

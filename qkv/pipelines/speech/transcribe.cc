@@ -15,6 +15,7 @@
 #include "qkv/search/transformer.h"
 #include "qkv/tensor/storage.h"
 #include "qkv/text/compression.h"
+#include "qkv/text/lines.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -22,22 +23,14 @@ namespace {
 using models::SpeechModel;
 using models::SpeechTokens;
 
-// Windows that are decoded together.
-constexpr int64_t kWindows = 8;
-// Above this temperature, text is not what later windows continue.
+// Later windows do not continue text of a higher temperature.
 constexpr double kMaxTrustedTemperature = 0.5;
 
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(" \n"), end = text.find_last_not_of(" \n");
-  return begin == text.npos ? std::string() : text.substr(begin, end - begin + 1);
-}
-
 std::vector<int32_t> prompt_ids(const SpeechModel& model, const std::string& prompt) {
-  const std::string text = trimmed(prompt);
-  if (text.empty()) return {};
+  if (text::is_blank(prompt)) return {};
   text::EncodeOptions options;
   options.special_tokens = false;
-  return model.tokenizer.encode(" " + text, options).ids;
+  return model.tokenizer.encode(concat(" ", text::trimmed(prompt)), options).ids;
 }
 
 // The id of a language that is given.
@@ -51,7 +44,7 @@ int32_t language_id(const SpeechModel& model, const std::string& language) {
   throw UsageError(concat("language: expected one of ", known, ", found '", language, "'"));
 }
 
-// What a window's tokens say, before it is known which attempt counts.
+// The output of a window at one temperature.
 struct Attempt {
   std::vector<int32_t> ids = {};  // without prefix and end token
   std::vector<float> log_probabilities = {};
@@ -88,7 +81,7 @@ struct TranscriptionJob::State {
   size_t attempt = 0;    // of options.temperatures
   std::optional<int32_t> language = {};
   std::shared_ptr<LanguageChoice> choice = {};  // while the language is being detected
-  double no_speech = 0;
+  std::shared_ptr<double> no_speech = {};       // of the window; its requests write it
   std::vector<int32_t> prompt = {}, previous = {};
   std::vector<int32_t> start = {};  // of the window's output: <|startoftranscript|>, language, task
   size_t prefix_size = 0;           // of the window's request
@@ -127,6 +120,7 @@ void TranscriptionJob::State::encode() {
     window = padded;
   }
   nn::ForwardContext context;
+  no_speech = std::make_shared<double>(0);
   encoded = model->transformer->encode_audio(window, Offsets::uniform(1, whole), context).values.value();
 }
 
@@ -185,10 +179,11 @@ search::Request TranscriptionJob::State::window_request() {
     request.options.nbest = options.samples;
     request.options.sampling = models::Sampling{.temperature = temperature, .seed = options.seed};
   }
-  request.on_prefix = [this, place_of_start](int64_t place, std::span<const float> log_probabilities) {
-    if (place == place_of_start)
-      no_speech =
-          std::exp(static_cast<double>(log_probabilities[static_cast<size_t>(model->tokens.no_speech)]));
+  // An engine may call it after the job has gone.
+  request.on_prefix = [place_of_start, probability = no_speech,
+                       token = static_cast<size_t>(tokens.no_speech)](
+                          int64_t place, std::span<const float> log_probabilities) {
+    if (place == place_of_start) *probability = std::exp(static_cast<double>(log_probabilities[token]));
   };
   return search::fitting({model->transformer}, std::move(request));
 }
@@ -238,7 +233,7 @@ std::vector<int32_t> TranscriptionJob::State::texts_of(std::span<const int32_t> 
 }
 
 bool TranscriptionJob::State::is_silent(const Attempt& one) const {
-  return no_speech > options.no_speech && one.log_probability < options.min_log_probability;
+  return *no_speech > options.no_speech && one.log_probability < options.min_log_probability;
 }
 
 bool TranscriptionJob::State::is_unlikely(const Attempt& one) const {
@@ -256,7 +251,7 @@ void TranscriptionJob::State::take(const Attempt& one) {
     std::string text = text_of(segment.ids);
     previous.insert(previous.end(), segment.ids.begin(), segment.ids.end());
     const size_t first = std::exchange(place, place + segment.ids.size());
-    if (trimmed(text).empty()) continue;
+    if (text.find_first_not_of(" \n") == text.npos) continue;
     places.push_back(first);
     result.text += text;
     result.segments.push_back({.begin = seconds_of(begin + 2 * std::min(segment.begin, steps)),
@@ -267,7 +262,7 @@ void TranscriptionJob::State::take(const Attempt& one) {
                                .temperature = one.temperature,
                                .log_probability = one.log_probability,
                                .compression = one.compression,
-                               .no_speech = no_speech});
+                               .no_speech = *no_speech});
   }
   if (options.words) add_words(places, one);
   if (one.temperature > kMaxTrustedTemperature) previous.clear();
@@ -313,7 +308,6 @@ void TranscriptionJob::State::next_window(int64_t advance) {
   ++windows;
   attempt = 0;
   encoded = {};
-  no_speech = 0;
 }
 
 TranscriptionJob::TranscriptionJob(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -379,7 +373,7 @@ search::Engine Transcriber::make_engine(const search::EngineOptions& options,
                                         const search::StepModelOptions& step_model) const {
   search::EngineOptions wide = options;
   if (wide.batch_tokens > 0)
-    wide.batch_tokens = std::max(wide.batch_tokens, kWindows * model_->config.source_positions);
+    wide.batch_tokens = std::max(wide.batch_tokens, kWindowsTogether * model_->config.source_positions);
   const search::ModelList models{model_->transformer};
   return {search::make_step_model(models, step_model), search::special_ids(models), wide};
 }
@@ -451,7 +445,7 @@ std::vector<Transcription> Transcriber::operator()(size_t count,
   };
   size_t started = 0;
   while (started < count || !running.empty()) {
-    for (; started < count && std::ssize(running) < kWindows; ++started) {
+    for (; started < count && std::ssize(running) < kWindowsTogether; ++started) {
       std::optional<TranscriptionJob> job;
       try {
         job.emplace(start(audio(started), options));

@@ -26,12 +26,12 @@ struct TranscribeOptions {
   bool words = false;          // segments have words with times
   // Text that each window's output continues, such as names and terms in their spelling.
   std::string prompt = {};
-  bool previous_text = false;  // windows continue the text of those before, after the prompt
+  bool previous_text = false;  // a window continues the text of earlier windows, after the prompt
   // A window is decoded again at the next temperature while its output repeats itself or is unlikely: the
   // first by the search, others by sampling. Thresholds: of the ratio of the text's bytes to those after
   // compression, and of the mean log-probability of the tokens (section 4.5).
   std::vector<double> temperatures = {0, 0.2, 0.4, 0.6, 0.8, 1};
-  int samples = 5;  // at temperatures above 0: of which the most likely is taken
+  int samples = 5;  // at temperatures above 0; the most likely one is taken
   uint64_t seed = 1;
   double max_compression = 2.4, min_log_probability = -1;
   // A window has no speech if that is more probable, and its output less likely than min_log_probability.
@@ -48,9 +48,8 @@ struct TranscribeOptions {
     visit({"prompt", "TEXT",
            "Text that the output continues, such as names and terms in their spelling (default: none)"},
           self.prompt);
-    visit({"previous_text", "", "Windows continue the text of those before"}, self.previous_text);
-    visit({"samples", "N", "Samples at temperatures above 0, of which the most likely is taken",
-           between(1, 1024)},
+    visit({"previous_text", "", "A window continues the text of earlier windows"}, self.previous_text);
+    visit({"samples", "N", "Samples at temperatures above 0; the most likely one is taken", between(1, 1024)},
           self.samples);
     visit({"seed", "N", "Random seed of the samples, 0 or more", at_least(0)}, self.seed);
     visit({"max_compression", "RATIO",
@@ -124,6 +123,9 @@ class TranscriptionJob {
   std::unique_ptr<State> state_;
 };
 
+// Windows of several audios that are decoded together.
+inline constexpr int64_t kWindowsTogether = 8;
+
 // How several audios are transcribed.
 struct TranscribeRun {
   search::EngineOptions engine = {};
@@ -151,8 +153,8 @@ class Transcriber {
   // Throws UsageError for bad options, such as a language that the model lacks.
   void check(const TranscribeOptions& options) const;
 
-  // An engine for requests of jobs of the same model, with room for several windows. An engine serves one
-  // thread at a time.
+  // An engine for requests of jobs of the same model. It decodes at least kWindowsTogether windows together,
+  // whatever batch_tokens is. An engine serves one thread at a time.
   search::Engine make_engine(const search::EngineOptions& options = {},
                              const search::StepModelOptions& step_model = {}) const;
 

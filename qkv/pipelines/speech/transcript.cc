@@ -5,19 +5,18 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "qkv/text/lines.h"
+
 namespace qkv::pipelines {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-double milliseconds(double seconds) { return std::round(seconds * 1000) / 1000; }
-
 // A blank line would end a subtitle, and a tab a field.
 std::string one_line(std::string_view text) {
   std::string line;
   for (const char c : text) line += c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
-  const size_t begin = line.find_first_not_of(' ');
-  return begin == line.npos ? "" : line.substr(begin, line.find_last_not_of(' ') + 1 - begin);
+  return std::string(text::trimmed(line, " "));
 }
 
 // "-->" may not be within the text of a subtitle.
@@ -46,6 +45,8 @@ Words<TranscriptFormat> words(TranscriptFormat) {
       {{"text", text}, {"srt", srt}, {"vtt", vtt}, {"tsv", tsv}, {"json", json}}};
   return kWords;
 }
+
+double milliseconds(double seconds) { return std::round(seconds * 1000) / 1000; }
 
 std::string line_of(const TranscribedSegment& segment) { return one_line(segment.text); }
 

@@ -24,6 +24,9 @@ std::string transcript(const Transcription& transcription, TranscriptFormat form
 // A segment's text on one line, without spaces around it.
 std::string line_of(const TranscribedSegment& segment);
 
+// Seconds, rounded to whole milliseconds: for files.
+double milliseconds(double seconds);
+
 // Seconds as "01:02:03.456"; the mark before milliseconds is '.' or ','.
 std::string time_text(double seconds, char mark = '.');
 

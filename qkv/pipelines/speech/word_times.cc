@@ -9,6 +9,7 @@
 #include "qkv/base/field_text.h"
 #include "qkv/base/parallel.h"
 #include "qkv/tensor/storage.h"
+#include "qkv/text/lines.h"
 
 namespace qkv::pipelines {
 namespace {
@@ -20,11 +21,6 @@ constexpr std::array<std::string_view, 6> kWithoutSpaces{"zh", "ja", "th", "lo",
 // Joined with the word after them, and with the word before.
 constexpr std::string_view kOpening = "\"'“¿([{-", kClosing = "\"'.。,，!！?？:：”)]}、";
 constexpr std::string_view kPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-
-std::string_view without_spaces(std::string_view text) {
-  const size_t begin = text.find_first_not_of(' ');
-  return begin == text.npos ? std::string_view() : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
-}
 
 // Whether a part of a text, from this byte on, ends within a character: the text then has the character where
 // the part has U+FFFD. Bytes that are no character are U+FFFD in both.
@@ -57,7 +53,7 @@ void join_punctuation(std::vector<WordTokens>& words) {
   std::vector<WordTokens> joined;
   bool open = false;  // the last word is opening punctuation or a space, which belong to the next
   for (const WordTokens& word : words) {
-    const std::string_view mark = without_spaces(word.text);
+    const std::string_view mark = text::trimmed(word.text, " ");
     const bool closes = !mark.empty() && !word.text.starts_with(' ') && kClosing.find(mark) != mark.npos;
     if (!joined.empty() && (open || (closes && !joined.back().text.ends_with(' ')))) {
       join(joined.back(), word);
@@ -146,7 +142,7 @@ std::vector<WordTokens> split_words(const text::Tokenizer& tokenizer, std::span<
   std::vector<WordTokens> words;
   const bool spaces = std::ranges::count(kWithoutSpaces, code) == 0;
   for (WordTokens& part : whole_characters(tokenizer, ids)) {
-    const std::string_view mark = without_spaces(part.text);
+    const std::string_view mark = text::trimmed(part.text, " ");
     const bool punctuation = !mark.empty() && kPunctuation.find(mark) != mark.npos;
     if (!spaces || words.empty() || part.text.starts_with(' ') || punctuation) {
       words.push_back(std::move(part));

@@ -35,9 +35,7 @@ std::vector<std::string> listed_labels(std::string_view list) {
   std::vector<std::string> labels;
   for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(',', begin), list.size());
-    const std::string_view label = list.substr(begin, end - begin);
-    const size_t first = label.find_first_not_of(" \t"), last = label.find_last_not_of(" \t");
-    labels.emplace_back(first == label.npos ? "" : label.substr(first, last + 1 - first));
+    labels.emplace_back(text::trimmed(list.substr(begin, end - begin), " \t"));
     begin = end + 1;
   }
   return labels;

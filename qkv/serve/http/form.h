@@ -9,9 +9,9 @@
 
 namespace qkv::serve {
 
-// The fields of a form; the last value of a repeated name, or, if that ends in "[]", all of them with commas
-// between. A file's value is its content. Throws DataError
-// for a malformed body, and for a Content-Type that is neither.
+// The fields of a form. Of a repeated name, the last value counts; if the name ends in "[]", the values are
+// joined by commas. A file's value is its content. Throws DataError for a malformed body, and for another
+// Content-Type.
 std::map<std::string, std::string, std::less<>> parse_form(const HttpRequest& request);
 
 // Whether the Content-Type is that of a form.

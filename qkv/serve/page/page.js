@@ -1362,7 +1362,7 @@ onSubmit('read', read);
 
 // ---- Speech --------------------------------------------------------------------------------------------------------
 
-// The file, the URL of its sound, what is said in it, and the segment and the word that are played: {start, end, box}.
+// The file, the URL of its sound, its transcript, and the segment and the word that are played: {start, end, box}.
 const sound = {file: null, url: '', playable: false, text: '', segments: [], words: [], segment: null, word: null};
 const player = $('speech-player');
 const clock = seconds => {
@@ -1446,7 +1446,7 @@ function takeTranscript(found, facts = '') {
   const any = sound.segments.length > 0;
   show('speech-out', any);
   show('speech-empty', !any);
-  $('speech-empty').lastElementChild.textContent = found && !any ? 'No speech was found.' : 'What is said appears here, with its times. Click a sentence to hear it.';
+  $('speech-empty').lastElementChild.textContent = found && !any ? 'No speech was found.' : 'The transcript appears here, with its times. Click a sentence to hear it.';
   for (const kind of ['copy', 'srt', 'vtt']) show(`speech-${kind}`, any);
   show('speech-foot', Boolean(found));
   show('speech-legend', out.querySelector('.token') !== null);
@@ -1561,7 +1561,7 @@ function wavFile(samples, rate) {
   samples.forEach((sample, i) => view.setInt16(44 + 2 * i, Math.round(32767 * clamp(sample, -1, 1)), true));
   return view.buffer;
 }
-// At the models' rate, by the browser's own conversion: a third of the bytes, of which the server takes so many.
+// The browser converts a recording to the models' rate: usually a third of the bytes, which the server limits.
 async function recordedFile(blocks, rate) {
   const samples = new Float32Array(blocks.reduce((sum, block) => sum + block.length, 0));
   blocks.reduce((at, block) => { samples.set(block, at); return at + block.length; }, 0);

@@ -1,5 +1,5 @@
 #pragma once
-// Places for works that hold much memory.
+// Bounds the memory of work in progress.
 
 #include <functional>
 #include <mutex>
@@ -11,7 +11,8 @@
 
 namespace qkv::serve {
 
-// At most so many works at a time; others wait, fair to clients. Thread-safe.
+// Lets a limited number of calls begin their work at a time. Clients take turns among the calls that wait.
+// Thread-safe.
 class Places {
  public:
   explicit Places(size_t places) : free_(places) {}
@@ -20,7 +21,7 @@ class Places {
   // leave(). A call that is cancelled before is dropped. Each begin() is followed by one leave(). begin()
   // must not throw.
   void enter(const CallHandle& call, const std::function<void()>& begin) {
-    uint64_t id = 0;  // of those that wait
+    uint64_t id = 0;  // 0: it does not wait
     {
       const std::lock_guard lock(mutex_);
       if (free_ > 0) {

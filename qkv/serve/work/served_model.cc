@@ -148,11 +148,8 @@ struct Attention {
     return explain::attention_report(
         pipelines::capture_text(*model, text, target, pipelines::default_options(*model).search), name);
   }
-  explain::AttentionReport operator()(
-      const std::shared_ptr<const pipelines::LoadedImageEncoder>& /*model*/) const {
-    throw UsageError(concat("attention: expected a model that reads text, found ", name));
-  }
-  explain::AttentionReport operator()(const std::shared_ptr<const models::SpeechModel>& /*model*/) const {
+  template <class Handle>  // of images, of audio
+  explain::AttentionReport operator()(const Handle& /*model*/) const {
     throw UsageError(concat("attention: expected a model that reads text, found ", name));
   }
   explain::AttentionReport operator()(

@@ -129,11 +129,11 @@ class ServedModel {
   qkv::pipelines::OpenedModel opened_;
   std::vector<MappedFileState> files_;
   Pipelines pipelines_;
+  Places transcriptions_{kTranscriptions};  // before the workers, whose jobs leave it
   std::unique_ptr<DecodeWorker> decoder_;
   std::unique_ptr<TextWorker> text_encoder_;
   std::unique_ptr<ImageWorker> image_encoder_;
   std::unique_ptr<SerialWorker> serial_;
-  Places transcriptions_{kTranscriptions};
 };
 
 using ModelHandle = std::shared_ptr<ServedModel>;

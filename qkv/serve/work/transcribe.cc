@@ -25,7 +25,7 @@ class Work : public std::enable_shared_from_this<Work> {
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
-  // Waits for a place first: what waits is a file, what has begun also features and the rows of a window.
+  // Waits for a place first: a call that waits holds its file alone, without features and rows of windows.
   void begin() {
     serially(QueueLimit::counts, [this] {
       model_.transcriptions().enter(call_, [self = shared_from_this()] {

@@ -11,6 +11,7 @@
 #include "qkv/base/parallel.h"
 #include "qkv/models/transformer.h"
 #include "qkv/ops/general/weighted_sum.h"
+#include "tests/models/small_transformer.h"
 #include "tests/ops/gradient_check.h"
 #include "tests/support/devices.h"
 #include "tests/support/golden.h"
@@ -213,16 +214,11 @@ TEST(AudioStem, RefusesOtherFrames) {
 }
 
 TransformerConfig small_audio_config() {
-  TransformerConfig config;
+  TransformerConfig config = small(Tying::two_way);
+  config.source_vocabulary = 0;
   config.mel_bins = 5;
   config.source_positions = 8;
-  config.target_vocabulary = 30;
-  config.tying = Tying::two_way;
-  config.d_model = 16;
-  config.heads = 2;
-  config.d_ff = 24;
   config.encoder_layers = config.decoder_layers = 1;
-  config.pad_id = config.decoder_start_id = 29;
   return config;
 }
 

@@ -26,7 +26,7 @@ using pipelines::Transcription;
 constexpr const char* kFormats[] = {"json", "text", "srt", "verbose_json", "vtt"};
 constexpr const char* kGranularities = "timestamp_granularities[]";
 
-// The fields of a form, each of which must be read.
+// The fields of a form. Every field must be read.
 class Form {
  public:
   explicit Form(const HttpRequest& request) : fields_(parse_form(request)) {}
@@ -112,15 +112,13 @@ Wanted wanted_of(Service& service, const ExchangeHandle& exchange, bool translat
   return wanted;
 }
 
-double rounded(double seconds) { return std::round(seconds * 1000) / 1000; }
-
 ResponseJson segments_json(const Transcription& found) {
   ResponseJson segments = ResponseJson::array();
   for (const TranscribedSegment& one : found.segments) {
     segments.push_back({{"id", segments.size()},
                         {"seek", std::llround(one.window * 100)},
-                        {"start", rounded(one.begin)},
-                        {"end", rounded(one.end)},
+                        {"start", pipelines::milliseconds(one.begin)},
+                        {"end", pipelines::milliseconds(one.end)},
                         {"text", one.text},
                         {"tokens", one.ids},
                         {"temperature", one.temperature},
@@ -136,8 +134,8 @@ ResponseJson words_json(const Transcription& found) {
   for (const TranscribedSegment& segment : found.segments) {
     for (const TranscribedWord& word : segment.words)
       words.push_back({{"word", word.text},
-                       {"start", rounded(word.begin)},
-                       {"end", rounded(word.end)},
+                       {"start", pipelines::milliseconds(word.begin)},
+                       {"end", pipelines::milliseconds(word.end)},
                        {"probability", word.probability}});
   }
   return words;
@@ -145,8 +143,7 @@ ResponseJson words_json(const Transcription& found) {
 
 // Without the space before its first word.
 std::string whole_text(const Transcription& found) {
-  const size_t begin = found.text.find_first_not_of(' ');
-  return begin == std::string::npos ? "" : found.text.substr(begin);
+  return found.text.substr(std::min(found.text.find_first_not_of(' '), found.text.size()));
 }
 
 ResponseJson usage_json(const Transcription& found) {
@@ -166,7 +163,7 @@ void send(const ExchangeHandle& exchange, const Wanted& wanted, const Transcript
     return exchange->send_json(dump({{"text", whole_text(found)}, {"usage", usage_json(found)}}));
   ResponseJson all{{"task", wanted.options.translate ? "translate" : "transcribe"},
                    {"language", pipelines::language_name(found.language)},
-                   {"duration", rounded(found.seconds)},
+                   {"duration", pipelines::milliseconds(found.seconds)},
                    {"text", whole_text(found)}};
   if (wanted.segments) all["segments"] = segments_json(found);
   if (wanted.options.words) all["words"] = words_json(found);
@@ -216,7 +213,7 @@ RequestFields fields(bool translate) {
                "Above 0: each window is sampled; 0: searched, and sampled where its output is unlikely", "0"),
       whole("beam", between(1, 1024), "Hypotheses kept at each step; 1: greedy search"),
       flag("no_timestamps", "Read each window whole, for models that write no timestamps"),
-      flag("previous_text", "Windows continue the text of those before"),
+      flag("previous_text", "A window continues the text of earlier windows"),
       flag("stream", "Events of type transcript.text.delta and transcript.text.done")};
   if (!translate) {
     all.push_back(optional(kGranularities, R"(["word" | "segment"])",
