@@ -31,7 +31,7 @@ struct TranscribeArguments {
   models::LoadOptions load;
   GivenFields given;
   SearchArguments search;
-  std::string temperatures;
+  std::optional<std::string> temperatures;
   TranscriptFormat format = TranscriptFormat::text;
   bool json = false, times = false;
   std::string output;
@@ -52,7 +52,7 @@ pipelines::TranscribeOptions options_of(const pipelines::Transcriber& transcribe
   pipelines::TranscribeOptions options = transcriber.default_options();
   arguments.given.apply(options);
   arguments.search.apply(options.search, transcriber.model().tokenizer);
-  if (!arguments.temperatures.empty()) options.temperatures = listed_temperatures(arguments.temperatures);
+  if (arguments.temperatures) options.temperatures = listed_temperatures(*arguments.temperatures);
   transcriber.check(options);
   return options;
 }

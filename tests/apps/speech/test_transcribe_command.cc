@@ -182,7 +182,7 @@ TEST_F(TranscribeCommand, GoesOnAfterFilesThatAreNoAudio) {
 }
 
 TEST_F(TranscribeCommand, RefusesBadOptions) {
-  for (const char* list : {"x", "0,x", "0,", "0,-1", "nan"})
+  for (const char* list : {"x", "0,x", "0,", "0,-1", "nan", "''"})
     expect_transcribe_refused(concat("@/talk.flac --temperatures ", list), 2, {"temperatures"});
   expect_transcribe_refused("@/talk.flac --language klingon", 2,
                             {"language: expected one of en, de, fr, yue, found 'klingon'"});
